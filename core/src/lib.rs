@@ -1,0 +1,14 @@
+//! The algorithms of redis-limiter: pure, exact, without clock or server.
+//!
+//! Time is an argument, in microseconds since the Unix epoch. Every kind of limit tells the one
+//! [`law`] how much of it is in use; the law decides.
+#![forbid(unsafe_code)]
+// Narrowing is done on values whose range is known; each algorithm's tests cover its extremes.
+#![allow(clippy::cast_possible_truncation)]
+
+pub mod bucket;
+pub mod law;
+pub mod units;
+pub mod verdict;
+pub mod wide;
+pub mod wire;

@@ -1,0 +1,196 @@
+//! Amounts, durations and rates: parsed once into validated types, so that deciding cannot fail.
+//!
+//! Times are microseconds since the Unix epoch (`…_us`) or milliseconds (`…_ms`), always `u64`.
+
+/// The largest amount, and the largest number of milliseconds ever answered: 2^53 − 1, the largest
+/// integer that clients counting in doubles (Lua, JavaScript) hold exactly.
+pub const MAX_AMOUNT: u64 = (1 << 53) - 1;
+
+/// Later instants count as this one (the year 2540): a bound that leaves room for packing.
+pub const MAX_INSTANT_US: u64 = (1 << 54) - 1;
+
+/// The longest duration of an argument: 366 days.
+pub const MAX_DURATION_MS: u64 = 366 * 24 * 60 * 60 * 1000;
+
+/// The shortest window: a sliding window has 16 sub-windows of at least a millisecond.
+pub const MIN_WINDOW_MS: u64 = 16;
+
+/// The longest wait that `MAXWAIT` books.
+pub const MAX_MAXWAIT_MS: u64 = 60 * 60 * 1000;
+
+/// Microseconds as whole milliseconds, rounded up, capped at [`MAX_AMOUNT`].
+#[must_use]
+pub fn ceil_ms(us: u64) -> u64 {
+    us.div_ceil(1000).min(MAX_AMOUNT)
+}
+
+/// Parses an amount: digits only, `0 ..= MAX_AMOUNT`.
+#[must_use]
+pub fn parse_amount(text: &[u8]) -> Option<u64> {
+    digits(text).filter(|&amount| amount <= MAX_AMOUNT)
+}
+
+/// Parses a duration with its unit (`30s`, `100ms`), `1 ms ..= 366 d`, into milliseconds.
+#[must_use]
+pub fn parse_duration_ms(text: &[u8]) -> Option<u64> {
+    let unit_at = text.iter().position(|byte| !byte.is_ascii_digit())?;
+    let (count, unit) = text.split_at(unit_at);
+    let ms = digits(count)?.checked_mul(unit_ms(unit)?)?;
+    (1..=MAX_DURATION_MS).contains(&ms).then_some(ms)
+}
+
+fn unit_ms(unit: &[u8]) -> Option<u64> {
+    match unit {
+        b"ms" => Some(1),
+        b"s" => Some(1_000),
+        b"m" => Some(60_000),
+        b"h" => Some(3_600_000),
+        b"d" => Some(86_400_000),
+        b"w" => Some(604_800_000),
+        _ => None,
+    }
+}
+
+fn digits(text: &[u8]) -> Option<u64> {
+    if text.is_empty() {
+        return None;
+    }
+    text.iter().try_fold(0u64, |sum, byte| {
+        if !byte.is_ascii_digit() {
+            return None;
+        }
+        sum.checked_mul(10)?.checked_add(u64::from(byte - b'0'))
+    })
+}
+
+/// A refill rate as an exact fraction, from one unit per 366 days to 10^9 units per second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// Units (or 10^-k units: the decimals of the argument) …
+    units: u128,
+    /// … in as many microseconds (times 10^k). Never 0.
+    micros: u128,
+}
+
+impl Rate {
+    /// `units` per `micros` microseconds, `None` when out of range.
+    #[must_use]
+    pub fn new(units: u128, micros: u128) -> Option<Self> {
+        let fastest = 1000; // units per microsecond
+        let slowest_us = u128::from(MAX_DURATION_MS) * 1000;
+        let in_range = units > 0
+            && micros > 0
+            && units.checked_mul(slowest_us)? >= micros
+            && units <= micros.checked_mul(fastest)?;
+        in_range.then_some(Self { units, micros })
+    }
+
+    /// Parses `COUNT` per second, or `COUNT/DURATION`, where a unit alone means one of it:
+    /// `50`, `0.5`, `300/1m`, `300/m`, `10/100ms`. COUNT has at most 6 decimals.
+    #[must_use]
+    pub fn parse(text: &[u8]) -> Option<Self> {
+        let (count, per_ms) = match text.iter().position(|&byte| byte == b'/') {
+            None => (text, 1_000),
+            Some(slash) => {
+                let per = &text[slash + 1..];
+                (&text[..slash], unit_ms(per).or_else(|| parse_duration_ms(per))?)
+            }
+        };
+        let (units, scale) = parse_decimal(count)?;
+        Self::new(units, u128::from(per_ms) * 1000 * scale)
+    }
+
+    /// The fraction: units, and the microseconds in which as many refill.
+    #[must_use]
+    pub(crate) fn fraction(self) -> (u128, u128) {
+        (self.units, self.micros)
+    }
+}
+
+/// `12.5` → (125, 10): the digits without the dot, and the power of ten they are too large by.
+fn parse_decimal(text: &[u8]) -> Option<(u128, u128)> {
+    let Some(dot) = text.iter().position(|&byte| byte == b'.') else {
+        return Some((u128::from(digits(text)?), 1));
+    };
+    let (whole, decimals) = (digits(&text[..dot])?, &text[dot + 1..]);
+    let places = u32::try_from(decimals.len()).ok().filter(|places| *places <= 6)?;
+    let scale = 10u128.pow(places);
+    Some((u128::from(whole) * scale + u128::from(digits(decimals)?), scale))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts() {
+        assert_eq!(parse_amount(b"0"), Some(0));
+        assert_eq!(parse_amount(b"9007199254740991"), Some(MAX_AMOUNT));
+        for bad in [
+            &b"9007199254740992"[..],
+            b"99999999999999999999999",
+            b"",
+            b"-1",
+            b"+1",
+            b"1.0",
+            b"1e9",
+            b"nan",
+            b" 1",
+            b"1 ",
+            b"1\0",
+            b"\xff",
+        ] {
+            assert_eq!(parse_amount(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn durations() {
+        assert_eq!(parse_duration_ms(b"1ms"), Some(1));
+        assert_eq!(parse_duration_ms(b"30s"), Some(30_000));
+        assert_eq!(parse_duration_ms(b"2w"), Some(1_209_600_000));
+        assert_eq!(parse_duration_ms(b"366d"), Some(MAX_DURATION_MS));
+        for bad in [&b"30"[..], b"s", b"0s", b"367d", b"1M", b"1.5s", b"1ss", b"-1s", b"", b"1s "] {
+            assert_eq!(parse_duration_ms(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn rates() {
+        let same = |a: &[u8], b: &[u8]| {
+            let ((au, am), (bu, bm)) =
+                (Rate::parse(a).unwrap().fraction(), Rate::parse(b).unwrap().fraction());
+            assert_eq!(au * bm, bu * am, "{a:?} {b:?}");
+        };
+        same(b"50", b"50/1s");
+        same(b"0.5", b"1/2s");
+        same(b"300/m", b"5");
+        same(b"10/100ms", b"100/s");
+        same(b"1.500000", b"3/2s");
+        assert!(Rate::parse(b"1/366d").is_some());
+        assert!(Rate::parse(b"1000000000").is_some());
+        assert!(Rate::parse(b"31622399999999999.999999/366d").is_some());
+        for bad in [
+            &b"0"[..],
+            b"0/s",
+            b"0.5/366d",
+            b"1000000000.000001",
+            b"1/367d",
+            b"1/0s",
+            b"1/",
+            b"/s",
+            b".5",
+            b"5.",
+            b"1.0000001",
+            b"1e9",
+            b"nan",
+            b"-1",
+            b"1/s/s",
+            b"",
+            b"1/1",
+            b"1.2.3",
+        ] {
+            assert_eq!(Rate::parse(bad), None, "{bad:?}");
+        }
+    }
+}

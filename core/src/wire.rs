@@ -1,0 +1,148 @@
+//! The bytes that states and effects are made of: variable-length integers and byte strings.
+
+/// Bytes that are not a valid encoding, or name a state that no call could have made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Invalid;
+
+/// Where encoded bytes go.
+pub trait Sink {
+    /// Appends `bytes`.
+    fn put(&mut self, bytes: &[u8]);
+
+    /// Appends one byte.
+    fn put_u8(&mut self, byte: u8) {
+        self.put(&[byte]);
+    }
+
+    /// Appends an unsigned LEB128 integer: 7 bits a byte, low bits first.
+    fn put_int(&mut self, mut value: u64) {
+        let (mut bytes, mut len) = ([0u8; 10], 0);
+        loop {
+            let low = (value & 0x7f) as u8;
+            value >>= 7;
+            bytes[len] = if value == 0 { low } else { low | 0x80 };
+            len += 1;
+            if value == 0 {
+                return self.put(&bytes[..len]);
+            }
+        }
+    }
+
+    /// Appends a length and that many bytes.
+    fn put_bytes(&mut self, bytes: &[u8]) {
+        self.put_int(bytes.len() as u64);
+        self.put(bytes);
+    }
+}
+
+impl Sink for Vec<u8> {
+    fn put(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+}
+
+/// Reads what a [`Sink`] was given. Total: no input panics or allocates.
+#[derive(Clone, Debug)]
+pub struct Source<'a>(&'a [u8]);
+
+impl<'a> Source<'a> {
+    /// Reads from the start of `bytes`.
+    #[must_use]
+    pub const fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    /// The next `len` bytes.
+    ///
+    /// # Errors
+    /// [`Invalid`] at the end of the input.
+    pub fn take(&mut self, len: usize) -> Result<&'a [u8], Invalid> {
+        let (taken, rest) = self.0.split_at_checked(len).ok_or(Invalid)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    /// The next byte.
+    ///
+    /// # Errors
+    /// [`Invalid`] at the end of the input.
+    pub fn u8(&mut self) -> Result<u8, Invalid> {
+        Ok(self.take(1)?[0])
+    }
+
+    /// The next integer, which must be at most `max` and in its one shortest form.
+    ///
+    /// # Errors
+    /// [`Invalid`] otherwise.
+    pub fn int(&mut self, max: u64) -> Result<u64, Invalid> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.u8()?;
+            let low = u64::from(byte & 0x7f);
+            if (low << shift) >> shift != low || (byte == 0 && shift > 0) {
+                return Err(Invalid);
+            }
+            value |= low << shift;
+            if byte & 0x80 == 0 {
+                return if value <= max { Ok(value) } else { Err(Invalid) };
+            }
+        }
+        Err(Invalid)
+    }
+
+    /// The next byte string, whose length must be in `lengths`.
+    ///
+    /// # Errors
+    /// [`Invalid`] otherwise.
+    pub fn bytes(
+        &mut self,
+        lengths: core::ops::RangeInclusive<usize>,
+    ) -> Result<&'a [u8], Invalid> {
+        let len = self.int(*lengths.end() as u64)?;
+        let len = usize::try_from(len).ok().filter(|len| lengths.contains(len)).ok_or(Invalid)?;
+        self.take(len)
+    }
+
+    /// Whether everything has been read.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Ends the reading.
+    ///
+    /// # Errors
+    /// [`Invalid`] when something is left over.
+    pub const fn finish(self) -> Result<(), Invalid> {
+        if self.0.is_empty() { Ok(()) } else { Err(Invalid) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn integers_round_trip(value: u64, shift in 0..64u32) {
+            let value = value >> shift;
+            let mut bytes = Vec::new();
+            bytes.put_int(value);
+            let mut source = Source::new(&bytes);
+            prop_assert_eq!(source.int(u64::MAX), Ok(value));
+            prop_assert_eq!(source.finish(), Ok(()));
+        }
+
+        #[test]
+        fn an_integer_has_one_form(bytes: [u8; 12]) {
+            let mut source = Source::new(&bytes);
+            if let Ok(value) = source.int(u64::MAX) {
+                let mut again = Vec::new();
+                again.put_int(value);
+                prop_assert!(bytes.starts_with(&again));
+                prop_assert_eq!(source.0.len(), bytes.len() - again.len());
+            }
+        }
+    }
+}
