@@ -18,6 +18,7 @@
 //! instant, never from a rounded level, so they are exact.
 
 use crate::law::Usage;
+use crate::state::Delta;
 use crate::units::{MAX_AMOUNT, MAX_INSTANT_US, Rate};
 use crate::wide::{mul_div_ceil, mul_div_floor};
 use crate::wire::{Invalid, Sink, Source};
@@ -42,13 +43,8 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// The bucket after `units` were charged at `now_us` on top of `used` (fixed-point).
-    fn charged(used: u128, units: u64, rate: Rate, now_us: u64) -> Self {
-        Self::settled(used + (u128::from(units) << FRACTION), now_us, rate)
-    }
-
     /// A bucket whose end follows from `rate`.
-    fn settled(used: u128, at_us: u64, rate: Rate) -> Self {
+    fn new(used: u128, at_us: u64, rate: Rate) -> Self {
         let end_us = u128::from(at_us) + time_to_refill_us(used, rate);
         let end_ms = u64::try_from(end_us.div_ceil(1000)).unwrap_or(u64::MAX);
         let life_ms = end_ms.saturating_sub(at_us / 1000);
@@ -92,16 +88,6 @@ impl Bucket {
             end_ms => end_ms - (self.at_us - now_us) / 1000,
         };
         Some(Self { used: self.used, at_us: now_us, end_ms })
-    }
-
-    /// Gives `units` back. `None` when nothing is used any more afterwards.
-    ///
-    /// Taking them from what was used at the last charge equals taking them now, and leaves no trace
-    /// of a charge that is undone.
-    #[must_use]
-    pub fn refunded(&self, units: u64, rate: Rate) -> Option<Self> {
-        let used = self.used.saturating_sub(u128::from(units) << FRACTION);
-        (used > 0).then(|| Self::settled(used, self.at_us, rate))
     }
 
     /// Appends the encoding: used units, fraction, instant, end.
@@ -174,14 +160,17 @@ pub struct View {
     used_now: u128,
     rate: Rate,
     now_us: u64,
+    /// Whether the clock rule moved it.
+    moved: bool,
 }
 
 impl View {
     /// Sees `bucket` (none: a full one) at `now_us`.
     #[must_use]
     pub fn new(bucket: Option<Bucket>, rate: Rate, now_us: u64) -> Self {
-        let bucket = match bucket {
-            Some(bucket) => bucket.moved_back(now_us).unwrap_or(bucket),
+        let moved_back = bucket.and_then(|bucket| bucket.moved_back(now_us));
+        let bucket = match moved_back.or(bucket) {
+            Some(bucket) => bucket,
             None => Bucket { used: 0, at_us: now_us, end_ms: 0 },
         };
         let used_now = if bucket.has_ended(now_us) {
@@ -189,13 +178,37 @@ impl View {
         } else {
             bucket.used.saturating_sub(refill(now_us - bucket.at_us, rate))
         };
-        Self { bucket, used_now, rate, now_us }
+        Self { bucket, used_now, rate, now_us, moved: moved_back.is_some() }
     }
 
     /// The bucket after `units` more are charged now.
     #[must_use]
     pub fn charge(&self, units: u64) -> Bucket {
-        Bucket::charged(self.used_now, units, self.rate, self.now_us)
+        Bucket::new(self.used_now + (u128::from(units) << FRACTION), self.now_us, self.rate)
+    }
+
+    /// The bucket that the clock rule moves back to now, also under a refusal.
+    #[must_use]
+    pub fn settle(&self) -> Option<Bucket> {
+        self.moved.then_some(self.bucket)
+    }
+
+    /// The change that gives `units` (at least 1) back. `None` when nothing is used.
+    ///
+    /// Taking them from what was used at the last charge equals taking them now, and leaves no trace
+    /// of a charge that is undone.
+    #[must_use]
+    pub fn refund(&self, units: u64) -> Option<Delta> {
+        if self.used_now == 0 {
+            return None;
+        }
+        let refilled = self.bucket.used - self.used_now;
+        let used = self.bucket.used.saturating_sub(u128::from(units) << FRACTION);
+        Some(if used > refilled {
+            Delta::Bucket(Bucket::new(used, self.bucket.at_us, self.rate))
+        } else {
+            Delta::Forget
+        })
     }
 }
 

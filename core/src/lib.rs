@@ -7,8 +7,17 @@
 #![allow(clippy::cast_possible_truncation)]
 
 pub mod bucket;
+pub mod calendar;
+pub mod codec;
 pub mod law;
+pub mod layers;
+pub mod lease;
+pub mod limit;
+pub mod quota;
+pub mod state;
+pub mod subject;
 pub mod units;
 pub mod verdict;
 pub mod wide;
+pub mod window;
 pub mod wire;

@@ -41,6 +41,49 @@ impl Sink for Vec<u8> {
     }
 }
 
+/// Bytes on the stack, which most effects fit; longer ones move to the heap.
+#[derive(Debug)]
+pub struct ShortBytes {
+    short: [u8; 64],
+    len: usize,
+    long: Vec<u8>,
+}
+
+impl ShortBytes {
+    /// No bytes.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { short: [0; 64], len: 0, long: Vec::new() }
+    }
+
+    /// What was put.
+    #[must_use]
+    pub fn as_slice(&self) -> &[u8] {
+        if self.long.is_empty() { &self.short[..self.len] } else { &self.long }
+    }
+}
+
+impl Default for ShortBytes {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Sink for ShortBytes {
+    fn put(&mut self, bytes: &[u8]) {
+        let end = self.len + bytes.len();
+        if self.long.is_empty() && end <= self.short.len() {
+            self.short[self.len..end].copy_from_slice(bytes);
+            self.len = end;
+            return;
+        }
+        if self.long.is_empty() {
+            self.long.extend_from_slice(&self.short[..self.len]);
+        }
+        self.long.extend_from_slice(bytes);
+    }
+}
+
 /// Reads what a [`Sink`] was given. Total: no input panics or allocates.
 #[derive(Clone, Debug)]
 pub struct Source<'a>(&'a [u8]);

@@ -1,0 +1,107 @@
+//! Layered limits: check all, then charge all or none.
+
+use crate::calendar::Calendar;
+use crate::law::Outcome;
+use crate::limit::Layer;
+use crate::state::{Fault, View};
+use crate::subject::{Change, Subject};
+use crate::verdict::Verdict;
+
+/// What every layer of one key says to a call, before anything is charged.
+#[derive(Debug)]
+pub struct Plan<'s> {
+    layers: Vec<(View<'s>, Outcome)>,
+}
+
+impl<'s> Plan<'s> {
+    /// Asks every layer.
+    ///
+    /// # Errors
+    /// The first [`Fault`] of a layer.
+    pub fn check(
+        subject: Option<&'s Subject>,
+        layers: &[Layer],
+        now_us: u64,
+        calendar: &mut Calendar,
+    ) -> Result<Self, Fault> {
+        let ask = |layer: &Layer| {
+            let view = View::new(subject, layer, now_us, calendar);
+            let outcome = view.decide(layer)?;
+            Ok::<_, Fault>((view, outcome))
+        };
+        Ok(Self { layers: layers.iter().map(ask).collect::<Result<_, _>>()? })
+    }
+
+    /// Whether every layer admits.
+    #[must_use]
+    pub fn admits(&self) -> bool {
+        self.layers.iter().all(|(_, outcome)| matches!(outcome, Outcome::Admit { .. }))
+    }
+
+    /// The changes of a call that all layers of all keys admit.
+    pub fn charge<'a>(&self, layers: &[Layer<'a>]) -> Vec<Change<'a>> {
+        self.changes(layers, |view, layer, outcome| view.charge(layer, outcome))
+    }
+
+    /// The changes that the clock rule makes under a refused call.
+    pub fn settle<'a>(&self, layers: &[Layer<'a>]) -> Vec<Change<'a>> {
+        self.changes(layers, |view, _, _| view.settle())
+    }
+
+    /// The changes of a refund, for a charge made `age_us` ago.
+    pub fn refund<'a>(&self, layers: &[Layer<'a>], age_us: u64) -> Vec<Change<'a>> {
+        self.changes(layers, |view, layer, _| view.refund(layer, age_us))
+    }
+
+    fn changes<'a>(
+        &self,
+        layers: &[Layer<'a>],
+        change: impl Fn(&View, &Layer<'a>, Outcome) -> Option<crate::state::Delta>,
+    ) -> Vec<Change<'a>> {
+        let each = layers.iter().zip(&self.layers);
+        each.filter_map(|(layer, (view, outcome))| {
+            change(view, layer, *outcome).map(|delta| (layer.identity(), delta))
+        })
+        .collect()
+    }
+
+    /// Every layer's five integers as things stand, uncharged.
+    #[must_use]
+    pub fn verdicts(&self, layers: &[Layer]) -> Vec<Verdict> {
+        let each = layers.iter().zip(&self.layers);
+        each.map(|(layer, (view, outcome))| view.verdict(layer, *outcome)).collect()
+    }
+
+    /// How many further calls each layer admits after this one; `u64::MAX` for a layer of cost 0.
+    #[must_use]
+    pub fn further_calls(&self, layers: &[Layer]) -> Vec<u64> {
+        let each = layers.iter().zip(&self.layers);
+        each.map(|(layer, (view, outcome))| view.further_calls(layer, *outcome)).collect()
+    }
+
+    /// What every layer says.
+    pub fn outcomes(&self) -> impl Iterator<Item = Outcome> {
+        self.layers.iter().map(|(_, outcome)| *outcome)
+    }
+}
+
+/// The index of the layer that decides. Refused: the refusing layer with the longest wait, −1 being
+/// the longest. Admitted: the one with the fewest further calls. Ties go to the first.
+#[must_use]
+pub fn deciding_layer(outcomes: &[Outcome], further_calls: &[u64]) -> usize {
+    let waits = outcomes.iter().map(|outcome| match outcome {
+        Outcome::Admit { .. } => 0,
+        Outcome::Refuse { retry_after_ms: ..0 } => u64::MAX,
+        Outcome::Refuse { retry_after_ms } => retry_after_ms.unsigned_abs(),
+    });
+    let longest = first_min(waits.clone().map(|wait| u64::MAX - wait));
+    if outcomes.iter().any(|outcome| matches!(outcome, Outcome::Refuse { .. })) {
+        longest
+    } else {
+        first_min(further_calls.iter().copied())
+    }
+}
+
+fn first_min(values: impl Iterator<Item = u64>) -> usize {
+    values.enumerate().min_by_key(|&(index, value)| (value, index)).map_or(0, |(index, _)| index)
+}

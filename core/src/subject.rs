@@ -1,0 +1,215 @@
+//! All limits of one key.
+
+use crate::bucket::{Bucket, PackedBucket};
+use crate::limit::{Identity, MAX_LIMITS, Which};
+use crate::state::{Delta, State};
+use crate::wire::{Invalid, Sink, Source};
+
+/// All limits of one key; at least one. The common case of one unnamed bucket takes 24 bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Subject {
+    /// One unnamed bucket.
+    One(PackedBucket),
+    /// Anything else.
+    Many(Box<[Limit]>),
+}
+
+/// A limit with its identity.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limit {
+    which: Which,
+    name: Option<Box<[u8]>>,
+    /// None only while an effect is being applied.
+    state: Option<State>,
+}
+
+/// The state of a limit found in a subject.
+#[derive(Clone, Copy, Debug)]
+pub enum Found<'s> {
+    /// A bucket, unpacked.
+    Bucket(Bucket),
+    /// Another state.
+    State(&'s State),
+}
+
+/// One limit's change, as an effect carries it.
+pub type Change<'a> = (Identity<'a>, Delta);
+
+const UNNAMED_BUCKET: Identity = Identity { which: Which::Bucket, name: None };
+
+impl Limit {
+    fn is(&self, identity: &Identity) -> bool {
+        self.which == identity.which && self.name.as_deref() == identity.name
+    }
+
+    fn identity(&self) -> Identity<'_> {
+        Identity { which: self.which, name: self.name.as_deref() }
+    }
+
+    fn end_us(&self) -> u64 {
+        self.state.as_ref().map_or(0, |state| state.end_us(self.which))
+    }
+}
+
+impl Subject {
+    /// The state of one limit, ended or not.
+    #[must_use]
+    pub fn find(&self, identity: &Identity) -> Option<Found<'_>> {
+        match self {
+            Self::One(bucket) => {
+                (*identity == UNNAMED_BUCKET).then(|| Found::Bucket(Bucket::from(*bucket)))
+            }
+            Self::Many(limits) => {
+                let limit = limits.iter().find(|limit| limit.is(identity))?;
+                limit.state.as_ref().map(Found::State)
+            }
+        }
+    }
+
+    /// From this instant on (Unix µs) nothing is used of any limit.
+    #[must_use]
+    pub fn end_us(&self) -> u64 {
+        match self {
+            Self::One(bucket) => Bucket::from(*bucket).end_ms().saturating_mul(1000),
+            Self::Many(limits) => limits.iter().map(Limit::end_us).max().unwrap_or(0),
+        }
+    }
+
+    /// Every limit that has not ended at `now_us`.
+    pub fn live(&self, now_us: u64) -> impl Iterator<Item = (Identity<'_>, Found<'_>)> {
+        let (one, many) = match self {
+            Self::One(bucket) => (Some(Bucket::from(*bucket)), &[][..]),
+            Self::Many(limits) => (None, &limits[..]),
+        };
+        let one = one
+            .filter(|bucket| !bucket.has_ended(now_us))
+            .map(|bucket| (UNNAMED_BUCKET, Found::Bucket(bucket)));
+        let many = many
+            .iter()
+            .filter(move |limit| limit.end_us() > now_us)
+            .filter_map(|limit| Some((limit.identity(), Found::State(limit.state.as_ref()?))));
+        one.into_iter().chain(many)
+    }
+
+    /// Whether the limits that have not ended at `now_us` leave room for those of `new` that are not
+    /// among them.
+    pub fn has_room<'a>(&self, new: impl Iterator<Item = Identity<'a>>, now_us: u64) -> bool {
+        let Self::Many(limits) = self else { return new.count() < MAX_LIMITS };
+        let live = |limit: &&Limit| limit.end_us() > now_us;
+        let added = new
+            .filter(|identity| !limits.iter().filter(live).any(|limit| limit.is(identity)))
+            .count();
+        limits.iter().filter(live).count() + added <= MAX_LIMITS
+    }
+
+    /// Applies changes that were decided at `now_us`, and drops whatever has ended by then. This is
+    /// the only way that a state changes, on a primary as on a replica. `slot` becomes None when
+    /// nothing is used any more.
+    ///
+    /// # Errors
+    /// [`Invalid`] when a change does not fit the state; no decided change does that. Changes before
+    /// it stay applied.
+    pub fn apply(slot: &mut Option<Self>, changes: &[Change], now_us: u64) -> Result<(), Invalid> {
+        if let [(UNNAMED_BUCKET, Delta::Bucket(bucket))] = changes
+            && matches!(slot, None | Some(Self::One(_)))
+        {
+            *slot = Some(Self::One(PackedBucket::from(*bucket)));
+            return Ok(());
+        }
+        let mut limits = match slot.take() {
+            None => Vec::new(),
+            Some(Self::One(bucket)) => vec![Limit::unnamed_bucket(bucket)],
+            Some(Self::Many(limits)) => limits.into_vec(),
+        };
+        limits.retain(|limit| limit.end_us() > now_us);
+        let applied = changes.iter().try_for_each(|change| apply_one(&mut limits, change, now_us));
+        limits.retain(|limit| limit.state.is_some());
+        *slot = Self::from_limits(limits);
+        applied
+    }
+
+    fn from_limits(limits: Vec<Limit>) -> Option<Self> {
+        match &limits[..] {
+            [] => None,
+            [Limit { which: Which::Bucket, name: None, state: Some(State::Bucket(bucket)) }] => {
+                Some(Self::One(*bucket))
+            }
+            _ => Some(Self::Many(limits.into_boxed_slice())),
+        }
+    }
+
+    /// Appends every limit, ended or not: a copy of the subject must not depend on a clock.
+    pub(crate) fn encode(&self, out: &mut impl Sink) {
+        match self {
+            Self::One(bucket) => {
+                out.put_int(1);
+                UNNAMED_BUCKET.encode(false, out);
+                Bucket::from(*bucket).encode(out);
+            }
+            Self::Many(limits) => {
+                out.put_int(limits.len() as u64);
+                for limit in limits {
+                    limit.identity().encode(false, out);
+                    if let Some(state) = &limit.state {
+                        state.encode(out);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reads what [`Subject::encode`] wrote.
+    pub(crate) fn decode(source: &mut Source) -> Result<Self, Invalid> {
+        let count = source.int(MAX_LIMITS as u64)?;
+        let mut limits: Vec<Limit> = Vec::new();
+        for _ in 0..count {
+            let (identity, forget) = Identity::decode(source)?;
+            if forget || limits.iter().any(|limit| limit.is(&identity)) {
+                return Err(Invalid);
+            }
+            let state = Some(State::decode(identity.which, source)?);
+            limits.push(Limit { which: identity.which, name: identity.name.map(Box::from), state });
+        }
+        Self::from_limits(limits).ok_or(Invalid)
+    }
+
+    /// Roughly how many allocations freeing it takes.
+    #[must_use]
+    pub fn free_effort(&self) -> usize {
+        let Self::Many(limits) = self else { return 1 };
+        limits.iter().filter_map(|limit| limit.state.as_ref()).map(State::free_effort).sum()
+    }
+
+    /// Bytes on the heap beyond the subject itself.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        let Self::Many(limits) = self else { return 0 };
+        let inner = |limit: &Limit| {
+            limit.name.as_ref().map_or(0, |name| name.len())
+                + limit.state.as_ref().map_or(0, State::heap_bytes)
+        };
+        size_of_val(&limits[..]) + limits.iter().map(inner).sum::<usize>()
+    }
+}
+
+impl Limit {
+    fn unnamed_bucket(bucket: PackedBucket) -> Self {
+        Self { which: Which::Bucket, name: None, state: Some(State::Bucket(bucket)) }
+    }
+}
+
+fn apply_one(limits: &mut Vec<Limit>, change: &Change, now_us: u64) -> Result<(), Invalid> {
+    let (identity, delta) = change;
+    if let Some(limit) = limits.iter_mut().find(|limit| limit.is(identity)) {
+        return State::apply(&mut limit.state, identity.which, delta, now_us);
+    }
+    let mut state = None;
+    State::apply(&mut state, identity.which, delta, now_us)?;
+    if state.is_some() {
+        if limits.len() >= MAX_LIMITS {
+            return Err(Invalid);
+        }
+        limits.push(Limit { which: identity.which, name: identity.name.map(Box::from), state });
+    }
+    Ok(())
+}
