@@ -11,4 +11,5 @@ pub mod law;
 pub mod units;
 pub mod verdict;
 pub mod wide;
+pub mod window;
 pub mod wire;
