@@ -88,7 +88,7 @@ fn harmless<M: Mode>(state: &[u8], delta: &[u8], length_ms: u64, now_us: u64) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4000))]
+    #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
     fn bytes_from_anywhere(state in bytes(), delta in bytes(), length_ms in 16..2000u64, now_us in instant()) {
