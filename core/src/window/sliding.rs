@@ -1,11 +1,11 @@
 //! Sliding window: 17 counters of a sixteenth of the window, on a grid from the Unix epoch.
 //!
 //! ```text
-//!            ├── window = 16 sub-windows (less what rounding up adds) ──┤
-//!  ──┬───┬───┬───┬───┬───┬───┬───┬───┬───┬───┬───┬───┬───┬───┬───┬───┬───┬─▶ t
-//!    │   │ 3 │   │ 2 │   │   │   │   │   │   │   │   │   │   │   │   │ 1 │
-//!  ──┴───┴───┴───┴───┴───┴───┴───┴───┴───┴───┴───┴───┴───┴───┴───┴───┴───┴─
-//!            ▲ end of sub-window i: its 3 units are free one window later  ▲
+//!            ├───── window = 16 sub-windows, less what rounding up adds ─────┤
+//!  ──┬───┬───┬───┬───┬───┬───┬───┬───┬───┬───┬───┬───┬───┬───┬───┬───┬───┬───┬─▶ t
+//!    │   │ 3 │   │ 2 │   │   │   │   │   │   │   │   │   │   │   │   │ 1 │   │
+//!  ──┴───┴───┴───┴───┴───┴───┴───┴───┴───┴───┴───┴───┴───┴───┴───┴───┴───┴───┴─
+//!            ▲ end of sub-window i                      its 3 units are free ▲
 //! ```
 //!
 //! A sub-window is `s = ⌈window ÷ 16⌉` µs long; `t` lies in the one of index `⌊t ÷ s⌋`. A unit of
