@@ -8,6 +8,7 @@
 
 pub mod bucket;
 pub mod law;
+pub mod lease;
 pub mod units;
 pub mod verdict;
 pub mod wide;
