@@ -131,3 +131,35 @@ fn what_no_call_could_have_decided_is_not_applied() {
     assert_eq!(try_hold(&[7; MAX_ID_BYTES], MAX_AMOUNT - 1, max_us), Ok(()));
     assert_eq!(try_hold(b"a", MAX_AMOUNT, max_us), Ok(())); // instead of its 1 slot
 }
+
+#[test]
+fn a_delta_that_no_call_could_have_decided_is_invalid() {
+    let decode = |bytes: &[u8]| {
+        let mut source = Source::new(bytes);
+        Delta::decode(&mut source).and_then(|delta| source.finish().map(|()| delta))
+    };
+    let hold = |new| Delta::Hold { id: b"a"[..].into(), slots: 2, end_us: 9, new };
+    assert_eq!(decode(&[0, 1, b'a', 2, 9]), Ok(hold(false)));
+    assert_eq!(decode(&[1, 1, b'a', 2, 9]), Ok(hold(true)));
+    assert_eq!(
+        decode(&[2, 2, 1, b'a', 1, b'b']),
+        Ok(Delta::Release(vec![b"a"[..].into(), b"b"[..].into()]))
+    );
+    assert_eq!(decode(&[3]), Ok(Delta::Settle));
+    for bad in [
+        &[][..],
+        &[4],
+        &[1, 0, 2, 9],            // no id
+        &[1, 1, b'a', 0, 9],      // no slots
+        &[1, 1, b'a', 2, 0],      // no end
+        &[1, 1, b'a', 2, 9, 0],   // something left over
+        &[1, 129, 1, b'a', 2, 9], // an id of 129 bytes
+        &[2, 0],                  // nobody released
+        &[2, 2, 1, b'a', 1, b'a'],
+        &[2, 2, 1, b'b', 1, b'a'],
+        &[2, 2, 1, b'a'],
+        &[2, 0x81, 0x80, 4, 1, b'a'], // 65,537 of them
+    ] {
+        assert_eq!(decode(bad), Err(Invalid), "{bad:?}");
+    }
+}
