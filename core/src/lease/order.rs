@@ -51,6 +51,13 @@ impl Block {
         self.leases.partition_point(|lease| lease.key() < key)
     }
 
+    /// Gives memory back when most of it is unused.
+    fn shrink(&mut self) {
+        if self.leases.capacity() > 4 * self.leases.len().max(4) {
+            self.leases.shrink_to(2 * self.leases.len());
+        }
+    }
+
     fn split_off(&mut self, at: usize) -> Self {
         let leases = self.leases.split_off(at);
         let slots = sum(&leases);
@@ -143,6 +150,7 @@ impl Order {
         block.leases.get(position).filter(|lease| lease.key() == key)?;
         let lease = block.leases.remove(position);
         block.slots -= lease.slots;
+        block.shrink();
         self.count -= 1;
         self.slots -= lease.slots;
         if block.leases.is_empty() {
@@ -222,8 +230,16 @@ impl Order {
         if let Some(first) = self.blocks.first_mut() {
             first.slots -= sum(&first.leases[..ended.leases]);
             first.leases.drain(..ended.leases).for_each(gone);
+            first.shrink();
         }
         self.join(0);
+    }
+
+    /// Gives memory of many blocks back.
+    pub fn shrink(&mut self) {
+        if self.blocks.capacity() > 4 * self.blocks.len().max(4) {
+            self.blocks.shrink_to(2 * self.blocks.len());
+        }
     }
 
     /// Moves every end back by `by_us`, which must be less than the first end. Linear.

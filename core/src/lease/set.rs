@@ -97,6 +97,7 @@ impl LeaseSet {
         if self.ends.capacity() > 4 * wanted {
             self.ends.shrink_to(wanted);
         }
+        self.order.shrink();
     }
 
     /// Bytes on the heap, about.
