@@ -9,6 +9,8 @@
 pub mod bucket;
 pub mod calendar;
 pub mod codec;
+pub mod expiry;
+pub mod info;
 pub mod law;
 pub mod layers;
 pub mod lease;

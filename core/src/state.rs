@@ -77,11 +77,8 @@ impl From<ClaimError> for Fault {
 }
 
 /// The length of a window; of what is none no caller asks.
-const fn length_ms(which: Which) -> u64 {
-    match which {
-        Which::Window { length_ms, .. } => length_ms,
-        _ => 0,
-    }
+fn length_ms(which: Which) -> u64 {
+    which.length_ms().unwrap_or(0)
 }
 
 impl State {
