@@ -36,6 +36,7 @@ pub use replica::{ReplicaTap, text};
 pub use resp::{Raw, encode, escape};
 pub use server::Server;
 
+use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 /// How long anything that should happen soon may take; generous, because build machines stall.
@@ -49,6 +50,13 @@ pub fn eventually(deadline: Duration, mut condition: impl FnMut() -> bool) {
         assert!(Instant::now() < end, "still not so after {deadline:?}");
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Says that the calling test was left out, and why, also where a passing test's output is hidden.
+pub fn skipped(why: &str) {
+    let test = std::thread::current().name().unwrap_or("?").to_owned();
+    // Unlike eprintln!, the handle itself is not captured.
+    let _ = writeln!(std::io::stderr(), "skipped {test}: {why}");
 }
 
 /// The reply of a command, under RESP2 or RESP3; an error reply fails the test.
@@ -85,11 +93,7 @@ macro_rules! try_cmd {
 macro_rules! needs_clock {
     () => {
         if !$crate::support::clock_supported() {
-            eprintln!(
-                "skipped {}: {} has no clock that a test can turn",
-                std::thread::current().name().unwrap_or("?"),
-                $crate::support::server_program().display()
-            );
+            $crate::support::skipped("the server has no clock that a test can turn");
             return;
         }
     };
