@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Shared by the scripts here; sourced, not run.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

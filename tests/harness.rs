@@ -102,6 +102,22 @@ fn shows_replies_and_errors_as_sent() {
 }
 
 #[test]
+fn connections_race() {
+    let server = bare();
+    let mut order = parallel(&server, 100, |con, _| int(&cmd!(con, "INCR", "n")));
+    order.sort_unstable();
+    assert_eq!(order, (1..=100).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_cluster_of_one_serves_every_slot() {
+    let server = Server::builder().without_module().cluster().start();
+    let mut con = server.connection();
+    cmd!(con, "MSET", "{a}1", 1, "{a}2", 2);
+    assert!(err!(con, "MSET", "a", 1, "b", 2).starts_with("CROSSSLOT"));
+}
+
+#[test]
 fn speaks_both_protocols() {
     let server = bare();
     cmd!(server.connection(), "HSET", "h", "a", 1);

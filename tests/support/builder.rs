@@ -15,6 +15,7 @@ pub struct Builder {
     primary_port: Option<u16>,
     port: Option<u16>,
     clock: Option<(PathBuf, PathBuf)>,
+    cluster: bool,
 }
 
 impl Builder {
@@ -26,6 +27,7 @@ impl Builder {
             primary_port: None,
             port: None,
             clock: None,
+            cluster: false,
         }
     }
 
@@ -63,6 +65,13 @@ impl Builder {
         self.config("appendonly yes").config("appendfsync always")
     }
 
+    /// A cluster of one node that owns every slot.
+    #[must_use]
+    pub fn cluster(mut self) -> Self {
+        self.cluster = true;
+        self.config("cluster-enabled yes")
+    }
+
     /// Starts as a replica; see [`Server::wait_in_sync`].
     #[must_use]
     pub fn replica_of(mut self, primary: &Server) -> Self {
@@ -85,7 +94,12 @@ impl Builder {
 
     /// As [`Builder::start`]; the error is what the server logged before it gave up.
     pub fn try_start(self) -> Result<Server, String> {
-        Server::launch(self)
+        let cluster = self.cluster;
+        let server = Server::launch(self)?;
+        if cluster {
+            server.take_all_slots();
+        }
+        Ok(server)
     }
 
     pub(super) fn fixed_port(&self) -> Option<u16> {

@@ -3,6 +3,7 @@
 use super::Server;
 use redis::{Client, Connection, ConnectionAddr, IntoConnectionInfo as _, RedisError, Value};
 use std::path::Path;
+use std::sync::Barrier;
 use std::time::Duration;
 
 #[track_caller]
@@ -83,6 +84,26 @@ pub fn field(map: &Value, name: &str) -> Option<Value> {
             .and_then(|pair| pair.get(1).cloned()),
         other => panic!("not a map: {other:?}"),
     }
+}
+
+/// Runs `job` on `count` connections at once, all let go at the same moment; its results in the
+/// order of the connections.
+pub fn parallel<T: Send>(
+    server: &Server,
+    count: usize,
+    job: impl Fn(&mut Connection, usize) -> T + Sync,
+) -> Vec<T> {
+    let connections: Vec<_> = (0..count).map(|_| server.connection()).collect();
+    let start = Barrier::new(count);
+    let run = |mut connection: Connection, index| {
+        start.wait();
+        job(&mut connection, index)
+    };
+    std::thread::scope(|scope| {
+        let spawn = |(index, connection)| scope.spawn(move || run(connection, index));
+        let threads: Vec<_> = connections.into_iter().enumerate().map(spawn).collect();
+        threads.into_iter().map(|thread| thread.join().expect("a thread's result")).collect()
+    })
 }
 
 impl Server {

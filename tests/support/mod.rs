@@ -30,7 +30,7 @@ mod server;
 
 pub use binaries::{is_valkey, module_path, server_program, version};
 pub use builder::Builder;
-pub use client::{error_text, field, five, int, ints, plain};
+pub use client::{error_text, field, five, int, ints, parallel, plain};
 pub use clock::{Clock, clock_supported};
 pub use replica::{ReplicaTap, text};
 pub use resp::{Raw, encode, escape};

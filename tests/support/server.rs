@@ -93,6 +93,14 @@ impl Server {
         }
     }
 
+    pub(super) fn take_all_slots(&self) {
+        super::cmd!(self.connection(), "CLUSTER", "ADDSLOTSRANGE", 0, 16383);
+        eventually(SOON, || {
+            super::plain(&super::cmd!(self.connection(), "CLUSTER", "INFO"))
+                .contains("cluster_state:ok")
+        });
+    }
+
     /// Starts a stopped server again: same folder, port and settings.
     #[track_caller]
     pub fn start_again(&mut self) {
