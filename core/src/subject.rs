@@ -1,6 +1,7 @@
 //! All limits of one key.
 
 use crate::bucket::{Bucket, PackedBucket};
+use crate::lease::LeaseSet;
 use crate::limit::{Identity, MAX_LIMITS, Which};
 use crate::state::{Delta, State};
 use crate::wire::{Invalid, Sink, Source};
@@ -89,6 +90,24 @@ impl Subject {
             .filter(move |limit| limit.end_us() > now_us)
             .filter_map(|limit| Some((limit.identity(), Found::State(limit.state.as_ref()?))));
         one.into_iter().chain(many)
+    }
+
+    /// Every lease limit.
+    pub fn lease_limits(&self) -> impl Iterator<Item = (Identity<'_>, &LeaseSet)> {
+        let limits = match self {
+            Self::One(_) => &[][..],
+            Self::Many(limits) => &limits[..],
+        };
+        limits.iter().filter_map(|limit| match &limit.state {
+            Some(State::Lease(leases)) => Some((limit.identity(), &**leases)),
+            _ => None,
+        })
+    }
+
+    /// Takes the subject out, leaving an empty one that costs nothing.
+    #[must_use]
+    pub fn take(&mut self) -> Self {
+        core::mem::replace(self, Self::Many(Box::default()))
     }
 
     /// Whether the limits that have not ended at `now_us` leave room for those of `new` that are not

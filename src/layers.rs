@@ -1,0 +1,145 @@
+//! The layer grammar that RL.TAKE, RL.PEEK, RL.REFUND and their many-key forms share.
+//!
+//! ```text
+//! layer =  BUCKET rate burst
+//!       |  WINDOW window limit [SLIDING | FIXED | LOG]
+//!       |  QUOTA  period limit [TZ zone] [ANCHOR n]
+//!       |  LEASE  limit ttl [ID id]
+//!    then, in any order, [AS name] [COST n] [LEAVE n]
+//! ```
+
+use crate::args::Cursor;
+use crate::error::{self, Error};
+use crate::options::{self, Allowed, Options};
+use redis_limiter_core::calendar::{Anchor, Calendar, Period};
+use redis_limiter_core::law::{Ask, Charging};
+use redis_limiter_core::limit::{Layer, MAX_LAYERS, Params};
+use redis_limiter_core::window::WindowMode;
+
+/// Which of the family is called: they differ in the options of the call and in what a layer may be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// RL.TAKE, RL.MTAKE
+    Take,
+    /// RL.PEEK, RL.MPEEK
+    Peek,
+    /// RL.REFUND, RL.MREFUND
+    Refund,
+}
+
+/// The options of the call, before its first layer.
+pub struct Call {
+    /// What every layer costs that has no COST of its own and is not a LEASE.
+    pub cost: u64,
+    /// Charge in any case.
+    pub force: bool,
+    /// How long ago the charge was made that a refund undoes.
+    pub age_us: u64,
+    /// Answer every layer's integers too.
+    pub detail: bool,
+}
+
+impl Call {
+    /// Reads `[COST n] [FORCE | AGE duration] [DETAIL]` in any order.
+    pub fn read(cursor: &mut Cursor, form: Form) -> Result<Self, Error> {
+        let (mut cost, mut force, mut age_ms, mut detail) = (None, None, None, None);
+        loop {
+            let repeated = if cursor.keyword(b"COST") {
+                cost.replace(options::amount(cursor, error::COST)?).is_some()
+            } else if form == Form::Take && cursor.keyword(b"FORCE") {
+                force.replace(true).is_some()
+            } else if form == Form::Refund && cursor.keyword(b"AGE") {
+                age_ms.replace(options::age_ms(cursor)?).is_some()
+            } else if cursor.keyword(b"DETAIL") {
+                detail.replace(true).is_some()
+            } else {
+                break;
+            };
+            if repeated {
+                return Err(error::REPEATED);
+            }
+        }
+        Ok(Self {
+            cost: cost.unwrap_or(1),
+            force: force.unwrap_or(false),
+            age_us: age_ms.unwrap_or(0) * 1000,
+            detail: detail.unwrap_or(false),
+        })
+    }
+}
+
+/// Reads the layers of one key, up to the end or the next `KEY`; at least one.
+pub fn read_layers<'a>(
+    cursor: &mut Cursor<'a>,
+    form: Form,
+    call: &Call,
+    calendar: &mut Calendar,
+) -> Result<Vec<Layer<'a>>, Error> {
+    let mut layers: Vec<Layer> = Vec::new();
+    while let Some(layer) = read_layer(cursor, form, call, calendar)? {
+        if layers.iter().any(|other| other.identity() == layer.identity()) {
+            return Err(error::SAME_LIMIT);
+        }
+        if layers.len() == MAX_LAYERS {
+            return Err(error::TOO_MANY_LAYERS);
+        }
+        layers.push(layer);
+    }
+    if layers.is_empty() { Err(error::LAYER) } else { Ok(layers) }
+}
+
+fn read_layer<'a>(
+    cursor: &mut Cursor<'a>,
+    form: Form,
+    call: &Call,
+    calendar: &mut Calendar,
+) -> Result<Option<Layer<'a>>, Error> {
+    let common = Allowed { cost: true, leave: true, ..Allowed::default() };
+    if cursor.keyword(b"BUCKET") {
+        let (rate, burst) = (options::rate(cursor)?, options::amount(cursor, error::BURST)?);
+        let options = Options::read(cursor, common)?;
+        layer(Params::Bucket { rate, burst }, &options, call, call.cost).map(Some)
+    } else if cursor.keyword(b"WINDOW") {
+        let (length_ms, limit) = (options::window_ms(cursor)?, options::amount(cursor, error::LIMIT)?);
+        let options = Options::read(cursor, Allowed { mode: true, ..common })?;
+        let params = options::window_params(length_ms, limit, &options)?;
+        layer(params, &options, call, call.cost).map(Some)
+    } else if cursor.keyword(b"QUOTA") {
+        let (period, limit) = (options::period(cursor)?, options::amount(cursor, error::LIMIT)?);
+        let options = Options::read(cursor, Allowed { calendar: true, ..common })?;
+        let params = options::quota_params(period, limit, &options, calendar)?;
+        layer(params, &options, call, call.cost).map(Some)
+    } else if cursor.keyword(b"LEASE") {
+        if form == Form::Refund {
+            return Err(error::REFUND_LEASE);
+        }
+        let limit = options::amount(cursor, error::LIMIT)?;
+        let ttl_ms = options::duration_ms(cursor, error::TTL)?;
+        let options = Options::read(cursor, Allowed { id: true, ..common })?;
+        if form == Form::Take && options.id.is_none() {
+            return Err(error::TAKE_LEASE_ID);
+        }
+        let params = Params::Lease { limit, ttl_ms, id: options.id, nx: false };
+        layer(params, &options, call, 1).map(Some)
+    } else {
+        Ok(None)
+    }
+}
+
+fn layer<'a>(
+    params: Params<'a>,
+    options: &Options<'a>,
+    call: &Call,
+    cost: u64,
+) -> Result<Layer<'a>, Error> {
+    if call.force && options.leave.is_some() {
+        return Err(error::FORCE_WITH_LEAVE);
+    }
+    let charging = if call.force { Charging::Force } else { Charging::Whole };
+    let ask = Ask {
+        cost: options.cost.unwrap_or(cost),
+        leave: options.leave.unwrap_or(0),
+        charging,
+    };
+    Ok(Layer { params, name: options.name, ask })
+}
