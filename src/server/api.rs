@@ -74,6 +74,7 @@ required! {
     RedisModule_ModuleTypeGetValue
     RedisModule_ModuleTypeSetValue
     RedisModule_IsIOError
+    RedisModule_GetContextFromIO
     RedisModule_LoadStringBuffer
     RedisModule_SaveStringBuffer
     RedisModule_EmitAOF

@@ -160,7 +160,7 @@ fn set_info(command: *mut raw::RedisModuleCommand, spec: &Spec) -> Result<(), Fa
         complexity: spec.complexity.as_ptr(),
         since: spec.since.as_ptr(),
         history: ptr::null_mut(),
-        tips: spec.tips.as_ptr(),
+        tips: if spec.tips.is_empty() { ptr::null() } else { spec.tips.as_ptr() },
         arity: spec.arity,
         key_specs: keys.as_mut_ptr(),
         args: args(spec.args, &mut arena),
