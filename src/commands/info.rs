@@ -23,8 +23,7 @@ impl Command for InfoCommand {
     };
 
     fn run(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Result<(), Error> {
-        let name = args.get(1).ok_or(Error::LEFT_OVER)?;
-        match KeyView::<Stored>::open(ctx, name).kind() {
+        match KeyView::<Stored>::open(ctx, args.key()?).kind() {
             Kind::Empty => ctx.reply_null(),
             Kind::Ours(_) => ctx.reply_array_len(0),
             Kind::Foreign => return Err(Error::WRONG_TYPE),
