@@ -56,12 +56,6 @@ impl<'a, S: ArgSource<'a>> Cursor<'a, S> {
         Some(taken)
     }
 
-    /// Takes the next argument; without one, `error`.
-    #[inline]
-    pub fn required(&mut self, error: Error) -> Result<&'a [u8], Error> {
-        self.take().ok_or(error)
-    }
-
     /// Takes the next argument and parses it; without one, or if it does not parse, `error`.
     #[inline]
     pub fn parsed<T>(
@@ -97,7 +91,7 @@ impl<'a, S: ArgSource<'a>> Cursor<'a, S> {
 mod tests {
     use super::*;
 
-    const ERROR: Error = Error::LEFT_OVER;
+    const ERROR: Error = Error::LAYER;
 
     fn over<'a>(args: &'a [&'a [u8]]) -> Cursor<'a, &'a [&'a [u8]]> {
         Cursor::new(args, 1)
@@ -106,7 +100,7 @@ mod tests {
     #[test]
     fn reads_in_order_and_only_once() {
         let mut cursor = over(&[b"RL.X", b"key", b"5", b"leave", b"2"]);
-        assert_eq!(cursor.required(ERROR), Ok(&b"key"[..]));
+        assert_eq!(cursor.take(), Some(&b"key"[..]));
         let digit = |text: &[u8]| text.first().map(|byte| byte - b'0');
         assert_eq!(cursor.parsed(digit, ERROR), Ok(5));
         assert!(!cursor.keyword(b"FORCE"));
@@ -122,7 +116,7 @@ mod tests {
 
     #[test]
     fn rejects_what_is_missing_malformed_or_left_over() {
-        assert_eq!(over(&[b"RL.X"]).required(ERROR), Err(ERROR));
+        assert_eq!(over(&[b"RL.X"]).take(), None);
         assert_eq!(over(&[b"RL.X", b"a"]).parsed(|_| None::<u8>, ERROR), Err(ERROR));
         assert_eq!(over(&[b"RL.X", b""]).finish(ERROR), Err(ERROR));
     }

@@ -31,7 +31,7 @@ pub struct LayeredCall<'a> {
 impl<'a> LayeredCall<'a> {
     /// Reads `key [options] layer [layer …]`.
     pub fn read_one_key(args: &Args<'a>, form: Form) -> Result<Self, Error> {
-        let name = args.get(1).ok_or(Error::LAYER)?;
+        let name = args.key()?;
         let mut cursor = Cursor::new(*args, 2);
         let call = Call::read(&mut cursor, form)?;
         let layers = read_layers(&mut cursor, form, &call, MAX_LAYERS)?;

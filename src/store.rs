@@ -8,7 +8,6 @@ use crate::server::{Arg, Ctx, Key, Kind};
 use crate::stats::STATS;
 use redis_limiter_core::codec::encode_effect;
 use redis_limiter_core::expiry;
-use redis_limiter_core::state::Delta;
 use redis_limiter_core::subject::{Change, Subject};
 use redis_limiter_core::wire::ShortBytes;
 use std::ffi::CStr;

@@ -39,7 +39,7 @@ impl Command for Acquire {
 
     fn run(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Result<(), Error> {
         const ALLOWED: Allowed = Allowed { id: true, nx: true, ..Allowed::NONE };
-        let key = args.get(1).ok_or(Error::ACQUIRE_SYNTAX)?;
+        let key = args.key()?;
         let mut cursor = Cursor::new(*args, 2);
         let limit = options::amount(&mut cursor, Error::LIMIT)?;
         let ttl_ms = options::duration_ms(&mut cursor, Error::TTL)?;

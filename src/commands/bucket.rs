@@ -42,7 +42,7 @@ impl Command for Bucket {
     fn run(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Result<(), Error> {
         const ALLOWED: Allowed =
             Allowed { charging: true, maxwait: true, leave: true, ..Allowed::NONE };
-        let key = args.get(1).ok_or(Error::BUCKET_SYNTAX)?;
+        let key = args.key()?;
         let mut cursor = Cursor::new(*args, 2);
         let rate = options::rate(&mut cursor)?;
         let burst = options::amount(&mut cursor, Error::BURST)?;

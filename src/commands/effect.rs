@@ -5,7 +5,7 @@ use crate::entry::Command;
 use crate::error::Error;
 use crate::server::{Access, ArgSpec, Args, Ctx, Key, KeySpec, Spec};
 use crate::stats::STATS;
-use crate::store::{EFFECT_COMMAND, announce};
+use crate::store::announce;
 use redis_limiter_core::codec::{Decoded, decode};
 use redis_limiter_core::subject::Subject;
 

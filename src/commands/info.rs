@@ -26,7 +26,7 @@ impl Command for Info {
     };
 
     fn run(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Result<(), Error> {
-        let name = args.get(1).ok_or(Error::LAYER)?;
+        let name = args.key()?;
         let key = KeyView::<Subject>::open(ctx, name);
         let entries: Vec<Entry> = match key.kind() {
             Kind::Foreign => return Err(Error::WRONG_TYPE),

@@ -40,7 +40,7 @@ impl Command for Quota {
     fn run(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Result<(), Error> {
         const ALLOWED: Allowed =
             Allowed { charging: true, leave: true, calendar: true, ..Allowed::NONE };
-        let key = args.get(1).ok_or(Error::QUOTA_SYNTAX)?;
+        let key = args.key()?;
         let mut cursor = Cursor::new(*args, 2);
         let period = options::period(&mut cursor)?;
         let limit = options::amount(&mut cursor, Error::LIMIT)?;

@@ -26,7 +26,7 @@ impl Command for Release {
     };
 
     fn run(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Result<(), Error> {
-        let key = args.get(1).ok_or(Error::ID)?;
+        let key = args.key()?;
         let mut cursor = Cursor::new(*args, 2);
         let mut ids = Vec::new();
         while !cursor.is_done() {

@@ -26,7 +26,7 @@ impl Command for Renew {
     };
 
     fn run(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Result<(), Error> {
-        let key = args.get(1).ok_or(Error::RENEW_SYNTAX)?;
+        let key = args.key()?;
         let mut cursor = Cursor::new(*args, 2);
         let id = options::id(&mut cursor)?;
         let ttl_ms = options::duration_ms(&mut cursor, Error::TTL)?;

@@ -40,7 +40,7 @@ impl Command for Reset {
     };
 
     fn run(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Result<(), Error> {
-        let key = args.get(1).ok_or(Error::RESET_SYNTAX)?;
+        let key = args.key()?;
         let mut cursor = Cursor::new(*args, 2);
         let identity = identity(&mut cursor)?;
         cursor.finish(Error::RESET_SYNTAX)?;

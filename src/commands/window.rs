@@ -39,7 +39,7 @@ impl Command for Window {
     fn run(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Result<(), Error> {
         const ALLOWED: Allowed =
             Allowed { charging: true, leave: true, mode: true, ..Allowed::NONE };
-        let key = args.get(1).ok_or(Error::WINDOW_SYNTAX)?;
+        let key = args.key()?;
         let mut cursor = Cursor::new(*args, 2);
         let length_ms = options::window_ms(&mut cursor)?;
         let limit = options::amount(&mut cursor, Error::LIMIT)?;

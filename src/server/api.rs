@@ -74,6 +74,7 @@ required! {
     RedisModule_ModuleTypeGetValue
     RedisModule_ModuleTypeSetValue
     RedisModule_IsIOError
+    RedisModule_GetContextFromIO
     RedisModule_LoadStringBuffer
     RedisModule_SaveStringBuffer
     RedisModule_EmitAOF
@@ -88,4 +89,6 @@ macro_rules! optional {
     ($symbol:ident) => {{ redis_module::raw::$symbol }};
 }
 
+// Macros are found by path only once a `use` names them.
+#[allow(clippy::single_component_path_imports)]
 pub(super) use {api, optional};

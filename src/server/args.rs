@@ -1,6 +1,7 @@
 //! Arguments of a call, borrowed from the server.
 
 use super::api::api;
+use crate::error::Error;
 use redis_module::raw::RedisModuleString;
 use std::ffi::c_int;
 use std::marker::PhantomData;
@@ -29,17 +30,20 @@ impl<'a> Args<'a> {
         self.argv.len()
     }
 
-    /// Whether there is none, as when the module is loaded without arguments.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.argv.is_empty()
-    }
-
     /// Argument `index`.
     #[must_use]
     #[inline]
     pub fn get(&self, index: usize) -> Option<Arg<'a>> {
         self.argv.get(index).map(|&raw| Arg { raw, lives: PhantomData })
+    }
+
+    /// Argument 1: the key of most commands.
+    ///
+    /// # Errors
+    /// None for a command whose arity demands it: the server has checked that.
+    #[inline]
+    pub fn key(&self) -> Result<Arg<'a>, Error> {
+        self.get(1).ok_or(Error::INTERNAL)
     }
 }
 

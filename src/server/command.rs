@@ -32,9 +32,11 @@ pub struct KeyPositions<'a> {
 }
 
 impl KeyPositions<'_> {
-    /// Argument `index` is a key. One that does not exist is ignored: the server would take it.
+    /// Argument `index` is a key. One that does not exist is ignored: the server would believe it.
     pub fn add(&mut self, index: usize) {
-        if let Some(position) = c_int::try_from(index).ok().filter(|_| index < self.len) {
+        if let Some(position) =
+            c_int::try_from(index).ok().filter(|_| (1..self.len).contains(&index))
+        {
             // SAFETY: the context is that of a key position request.
             unsafe {
                 api!(RedisModule_KeyAtPosWithFlags)(self.ctx.as_raw(), position, self.flags);
@@ -165,7 +167,7 @@ fn set_info(command: *mut raw::RedisModuleCommand, spec: &Spec) -> Result<(), Fa
         complexity: spec.complexity.as_ptr(),
         since: spec.since.as_ptr(),
         history: ptr::null_mut(),
-        tips: spec.tips.as_ptr(),
+        tips: if spec.tips.is_empty() { ptr::null() } else { spec.tips.as_ptr() },
         arity: spec.arity,
         key_specs: keys.as_mut_ptr(),
         args: args(spec.args, &mut arena),
@@ -180,7 +182,6 @@ fn set_info(command: *mut raw::RedisModuleCommand, spec: &Spec) -> Result<(), Fa
 fn key_specs(keys: KeySpec) -> Vec<raw::RedisModuleCommandKeySpec> {
     let mut specs = Vec::new();
     match keys {
-        KeySpec::None => {}
         KeySpec::First(access) => {
             let mut spec = one_key(key_flags(access));
             spec.begin_search_type =
@@ -258,5 +259,42 @@ fn arg(spec: &ArgSpec, arena: &mut Vec<ArgList>) -> raw::RedisModuleCommandArg {
         deprecated_since: ptr::null(),
         subargs: args(parts, arena),
         display_text: ptr::null(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn key_specs_end_with_an_empty_one() {
+        let first = key_specs(KeySpec::First(Access::Read));
+        assert_eq!((first.len(), first[0].flags), (2, 1 | 16));
+        let after = key_specs(KeySpec::After { access: Access::Write, keyword: c"KEY" });
+        assert_eq!((after.len(), after[0].flags), (2, 2 | 16 | 32 | 512));
+        assert_eq!(after[1].begin_search_type, 0);
+    }
+
+    #[test]
+    fn nested_arguments_stay_in_place_and_end_with_an_empty_one() {
+        const PARTS: &[ArgSpec] = &[ArgSpec::integer(c"limit"), ArgSpec::flag(c"log", c"LOG")];
+        const ARGS: &[ArgSpec] = &[
+            ArgSpec::key(c"key"),
+            ArgSpec::block(c"layer", PARTS).multiple(),
+            ArgSpec::text(c"name").after(c"AS").optional(),
+        ];
+        let mut arena = Vec::new();
+        let list = args(ARGS, &mut arena);
+        // SAFETY: both lists live in the arena and have as many elements as their specs, plus one.
+        let (list, parts) = unsafe {
+            let list = std::slice::from_raw_parts(list, ARGS.len() + 1);
+            (list, std::slice::from_raw_parts(list[1].subargs, PARTS.len() + 1))
+        };
+        let indexes: Vec<_> = list.iter().map(|arg| arg.key_spec_index).collect();
+        assert_eq!(indexes, [0, -1, -1, 0]);
+        assert_eq!(list.iter().map(|arg| arg.flags).collect::<Vec<_>>(), [0, 2, 1, 0]);
+        assert!(list[3].name.is_null() && parts[2].name.is_null());
+        assert_eq!(parts[1].token, c"LOG".as_ptr());
+        assert_eq!(args(&[], &mut arena), ptr::null_mut());
     }
 }

@@ -10,26 +10,18 @@ use redis_module::raw::{self, RedisModuleString};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// An option that is `yes` or `no`: a static.
+/// An option that is `yes` or `no`: a static. Only redis.conf and loadmodule can set it.
 pub struct BoolOption {
     name: &'static CStr,
     default: bool,
-    /// Only redis.conf and loadmodule can set it.
-    at_load_only: bool,
     value: AtomicBool,
 }
 
 impl BoolOption {
-    /// An option that CONFIG SET can change.
-    #[must_use]
-    pub const fn new(name: &'static CStr, default: bool) -> Self {
-        Self { name, default, at_load_only: false, value: AtomicBool::new(default) }
-    }
-
     /// An option that is read when the module loads.
     #[must_use]
     pub const fn at_load_only(name: &'static CStr, default: bool) -> Self {
-        Self { name, default, at_load_only: true, value: AtomicBool::new(default) }
+        Self { name, default, value: AtomicBool::new(default) }
     }
 
     /// Its value.
@@ -94,18 +86,13 @@ fn parse_bool(text: &[u8]) -> Option<bool> {
 }
 
 fn register(ctx: &mut Ctx<'_>, option: &'static BoolOption) -> Result<(), Failed> {
-    let flags = if option.at_load_only {
-        raw::REDISMODULE_CONFIG_IMMUTABLE
-    } else {
-        raw::REDISMODULE_CONFIG_DEFAULT
-    };
     // SAFETY: the context is that of OnLoad; the option is a static, as are the functions.
     let answer = unsafe {
         api!(RedisModule_RegisterBoolConfig)(
             ctx.as_raw(),
             option.name.as_ptr(),
             c_int::from(option.default),
-            flags,
+            raw::REDISMODULE_CONFIG_IMMUTABLE,
             Some(get),
             Some(set),
             None,
@@ -141,7 +128,7 @@ unsafe extern "C" fn set(
 mod tests {
     use super::*;
 
-    static FIRST: BoolOption = BoolOption::new(c"first", true);
+    static FIRST: BoolOption = BoolOption::at_load_only(c"first", true);
     static SECOND: BoolOption = BoolOption::at_load_only(c"second", false);
 
     fn parsed(args: &[&[u8]]) -> Option<Vec<(&'static CStr, bool)>> {

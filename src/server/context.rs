@@ -31,18 +31,6 @@ impl<'a> Ctx<'a> {
         flags.cast_unsigned()
     }
 
-    /// Whether this command came over the link from a primary (or a slot migration).
-    #[must_use]
-    pub fn is_replicated(&self) -> bool {
-        self.flags() & raw::REDISMODULE_CTX_FLAGS_REPLICATED != 0
-    }
-
-    /// Whether the server is loading its data, for example replaying an AOF.
-    #[must_use]
-    pub fn is_loading(&self) -> bool {
-        self.flags() & raw::REDISMODULE_CTX_FLAGS_LOADING != 0
-    }
-
     /// Whether the server would now refuse a SET of `key` for lack of memory. Changes nothing; costs
     /// little while there is memory.
     #[must_use]

@@ -7,7 +7,7 @@ use super::context::Ctx;
 use super::guard::guard;
 use super::load::Failed;
 use redis_module::raw::{
-    RedisModuleDefragCtx, RedisModuleDigest, RedisModuleIO, RedisModuleKeyOptCtx,
+    self, RedisModuleDefragCtx, RedisModuleDigest, RedisModuleIO, RedisModuleKeyOptCtx,
     RedisModuleString, RedisModuleType, RedisModuleTypeMethods,
 };
 use std::ffi::{CStr, c_int, c_void};
@@ -198,7 +198,7 @@ impl Drop for ServerBuffer {
 }
 
 unsafe extern "C" fn rdb_save<T: NativeType>(io: *mut RedisModuleIO, value: *mut c_void) {
-    guard(c"rdb_save", (), || {
+    let saved = guard(c"rdb_save", false, || {
         let mut bytes = Vec::new();
         // SAFETY: the server hands us our own value; the bytes are copied. It notes an I/O error
         // itself and fails the save.
@@ -206,7 +206,11 @@ unsafe extern "C" fn rdb_save<T: NativeType>(io: *mut RedisModuleIO, value: *mut
             borrow::<T>(value).encode(&mut bytes);
             api!(RedisModule_SaveStringBuffer)(io, bytes.as_ptr().cast(), bytes.len());
         }
+        true
     });
+    if !saved {
+        fail_in_child(io);
+    }
 }
 
 unsafe extern "C" fn aof_rewrite<T: NativeType>(
@@ -214,7 +218,7 @@ unsafe extern "C" fn aof_rewrite<T: NativeType>(
     key: *mut RedisModuleString,
     value: *mut c_void,
 ) {
-    guard(c"aof_rewrite", (), || {
+    let written = guard(c"aof_rewrite", false, || {
         let mut blob = Vec::new();
         // SAFETY: the server hands us our own value; format and arguments agree. The server writes
         // the key's expiry itself.
@@ -229,7 +233,25 @@ unsafe extern "C" fn aof_rewrite<T: NativeType>(
                 blob.len(),
             );
         }
+        true
     });
+    if !written {
+        fail_in_child(io);
+    }
+}
+
+/// Ends the forked child that was to write a file: so the server learns that the file is not
+/// complete, and keeps the one before. A file without the value would not load again, or would
+/// forget it. Does nothing in the server itself (DUMP, SAVE).
+fn fail_in_child(io: *mut RedisModuleIO) {
+    // SAFETY: the stream lives; _exit runs no handler of the parent's.
+    unsafe {
+        let ctx = api!(RedisModule_GetContextFromIO)(io);
+        let flags = api!(RedisModule_GetContextFlags)(ctx).cast_unsigned();
+        if flags & raw::REDISMODULE_CTX_FLAGS_IS_CHILD != 0 {
+            libc::_exit(1);
+        }
+    }
 }
 
 unsafe extern "C" fn digest<T: NativeType>(digest: *mut RedisModuleDigest, value: *mut c_void) {

@@ -106,11 +106,6 @@ impl<'k, T: NativeType> KeyView<'k, T> {
         }
     }
 
-    /// The name it was opened by.
-    pub fn name(&self) -> Arg<'k> {
-        self.name
-    }
-
     /// When the key expires (Unix ms), if ever.
     #[inline]
     pub fn expire_ms(&self) -> Option<i64> {

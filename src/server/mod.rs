@@ -21,20 +21,25 @@
 //! A writing command, in this order:
 //!
 //! ```text
-//! let name = args.get(1)…;                        parse everything first
-//! let mut key = Key::<Subject>::open(ctx, name);  `ctx` is borrowed until the key is closed
-//! match key.kind() { Kind::Empty | Kind::Ours(&value) | Kind::Foreign }      decide
-//! key.value_mut() / key.set_value(Box) / key.delete()                        store
-//! key.expire_ms() / key.set_expire_ms(at)                                    expire
-//! key.replicate(c"RL.E", &blob)                                              replicate
+//! let name = args.key()?;                         parse everything first:
+//! let mut cursor = Cursor::new(*args, 2); …       errors must leave nothing changed
+//! let mut key = Key::<T>::open(ctx, name);        `ctx` stays borrowed until the key is closed
+//! match key.kind() { Kind::… }                    decide
+//! key.value_mut()  key.set_value(…)  key.delete() store
+//! key.expire_ms()  key.set_expire_ms(…)           expire
+//! key.replicate(c"RL.E", &blob);                  replicate
 //! key.close();
-//! ctx.signal_modified(name); ctx.notify(c"rl.bucket", name);
+//! ctx.signal_modified(name);
+//! ctx.notify(Self::SPEC.name, name);              runs code of other modules
 //! ctx.reply_ints(&[…]);                           nothing fallible from here on
 //! ```
 //!
-//! Debug builds read `RL_PANIC_AT` when the module loads: the callback of that name panics. Names:
+//! Debug builds (only) read `RL_PANIC_AT` when the module loads: the callback of that name panics. Names:
 //! `load`, any command (`rl.info`), `getkeys`, `rdb_load`, `rdb_save`, `aof_rewrite`, `digest`,
 //! `free`, `mem_usage`, `free_effort`, `copy`, `defrag`, `info`, `config_get`, `config_set`.
+
+// The C API's constants are wider than the integers it takes; all are small.
+#![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
 mod api;
 mod args;
@@ -61,7 +66,7 @@ pub use info::{Info, InfoSource, register as register_info};
 pub use key::{Key, KeyView, Kind};
 pub use load::{Failed, declare_options};
 pub use random::bytes16 as random_bytes16;
-pub use spec::{Access, ArgKind, ArgSpec, KeySpec, Spec};
+pub use spec::{Access, ArgSpec, KeySpec, Spec};
 
 /// Memory is the server's, so that `maxmemory` and INFO see it. Unit tests run without a server.
 #[cfg(not(test))]

@@ -39,8 +39,6 @@ pub enum Access {
 /// Where the keys of a command are.
 #[derive(Clone, Copy)]
 pub enum KeySpec {
-    /// Nowhere.
-    None,
     /// The first argument.
     First(Access),
     /// One after each `keyword`; the command says where. Its flags must hold `getkeys-api`.
