@@ -115,7 +115,8 @@ fn a_held_id_is_told_apart() {
     let mut con = still.server.connection();
     con.ask("RL.ACQUIRE k 9 1m 2 ID a");
     let before = still.server.digest("k");
-    for line in ["RL.ACQUIRE k 9 1m ID a", "RL.ACQUIRE k 9 1m 3 ID a", "RL.TAKE k LEASE 9 1m ID a"] {
+    for line in ["RL.ACQUIRE k 9 1m ID a", "RL.ACQUIRE k 9 1m 3 ID a", "RL.TAKE k LEASE 9 1m ID a"]
+    {
         let error = con.error(line);
         assert!(error.starts_with("ERR the id is held with another number"), "{line}: {error}");
     }

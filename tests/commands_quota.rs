@@ -128,7 +128,10 @@ fn billing_months_and_weeks_in_a_zone() {
     let mut con = still.server.connection();
     con.expect(&[
         // 10 April, midnight in New York (UTC−4).
-        ("RL.QUOTA a month 9 TZ America/New_York ANCHOR 10", [1, 9, 8, 0, 25 * DAY_MS + 16 * HOUR_MS]),
+        (
+            "RL.QUOTA a month 9 TZ America/New_York ANCHOR 10",
+            [1, 9, 8, 0, 25 * DAY_MS + 16 * HOUR_MS],
+        ),
         ("RL.QUOTA b week 9 ANCHOR sun", [1, 9, 8, 0, 6 * DAY_MS + 12 * HOUR_MS]),
         ("RL.QUOTA c week 9 anchor MON", [1, 9, 8, 0, 12 * HOUR_MS]),
         ("RL.QUOTA d week 9 ANCHOR tue TZ Asia/Tokyo", [1, 9, 8, 0, DAY_MS + 3 * HOUR_MS]),

@@ -66,9 +66,9 @@ fn keeps_every_promise_to_the_millisecond() {
         for window in ["16ms", "17ms", "1s", "1m", "1d", "366d"] {
             let still = Still::at_us(NOON_MS * 1000 + 617);
             let mut con = still.server.connection();
-            for refused in [
-                "10 1", "10 3", "10 10", "10 1 LEAVE 2", "10 4 UPTO", "4 0", "8 1", "10 0 LEAVE 1",
-            ] {
+            for refused in
+                ["10 1", "10 3", "10 10", "10 1 LEAVE 2", "10 4 UPTO", "4 0", "8 1", "10 0 LEAVE 1"]
+            {
                 let call = |tail: &str| format!("RL.WINDOW k {window} {tail} {mode}");
                 con.ask("DEL k");
                 for cost in [1, 2, 3, 4] {

@@ -42,10 +42,40 @@ const CALLS: &[&str] = &[
 /// What is no value of any argument.
 fn garbage() -> Vec<Vec<u8>> {
     let words: [&[u8]; 34] = [
-        b"", b" ", b"x", CANARY, b"-1", b"+1", b"-0", b"1.5.1", b".5", b"5.", b"1,5", b"1e9", b"1E400",
-        b"nan", b"NaN", b"inf", b"-inf", b"0x10", b" 1", b"1 ", b"1\n", b"1\r\n+OK\r\n", b"1\0", b"\0",
-        b"\xff", b"1\xff", b"\xd9\xa3", b"9007199254740992/0s", b"18446744073709551616",
-        b"-9223372036854775808", b"%s%n%s%n", b"1/0s", b"1mm", b"1M",
+        b"",
+        b" ",
+        b"x",
+        CANARY,
+        b"-1",
+        b"+1",
+        b"-0",
+        b"1.5.1",
+        b".5",
+        b"5.",
+        b"1,5",
+        b"1e9",
+        b"1E400",
+        b"nan",
+        b"NaN",
+        b"inf",
+        b"-inf",
+        b"0x10",
+        b" 1",
+        b"1 ",
+        b"1\n",
+        b"1\r\n+OK\r\n",
+        b"1\0",
+        b"\0",
+        b"\xff",
+        b"1\xff",
+        b"\xd9\xa3",
+        b"9007199254740992/0s",
+        b"18446744073709551616",
+        b"-9223372036854775808",
+        b"%s%n%s%n",
+        b"1/0s",
+        b"1mm",
+        b"1M",
     ];
     let mut all: Vec<Vec<u8>> = words.iter().map(|word| word.to_vec()).collect();
     all.push(b"9".repeat(10_000));
@@ -340,7 +370,8 @@ fn random_words_do_no_harm() {
     let names: Vec<_> = CALLS.iter().map(|call| words(call)[0].1.clone()).collect();
     let mut state = 42_u64;
     let mut below = |bound: usize| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(state >> 33).unwrap() % bound
     };
     for _ in 0..20_000 {

@@ -98,7 +98,10 @@ fn names_the_deciding_layer() {
             ("RL.TAKE b QUOTA day 3 QUOTA month 5 COST 2", [1, 5, 3, 0, MONTH_LEFT, 1]),
             // A tie goes to the first.
             ("RL.TAKE c QUOTA month 9 QUOTA day 9", [1, 9, 8, 0, MONTH_LEFT, 0]),
-            ("RL.TAKE c2 QUOTA month 9 QUOTA day 4 COST 3 AS t BUCKET 1 1", [1, 4, 1, 0, DAY_LEFT, 1]),
+            (
+                "RL.TAKE c2 QUOTA month 9 QUOTA day 4 COST 3 AS t BUCKET 1 1",
+                [1, 4, 1, 0, DAY_LEFT, 1],
+            ),
             // LEAVE counts as not there: (8 − 7) ÷ 1 against (5 − 0) ÷ 1.
             ("RL.TAKE d QUOTA day 6 QUOTA month 9 LEAVE 7", [1, 9, 8, 0, MONTH_LEFT, 1]),
             // A layer of cost 0 comes last, even if nothing is left in it.
@@ -145,9 +148,8 @@ fn force_charges_every_layer() {
     let still = Still::at_noon();
     let mut con = still.server.connection();
     con.ask("RL.TAKE k COST 3 BUCKET 1 3 WINDOW 1m 3 QUOTA day 3 LEASE 1 1m ID a");
-    let reply = con.ask(
-        "RL.TAKE k COST 2 FORCE DETAIL BUCKET 1 3 WINDOW 1m 3 QUOTA day 3 LEASE 1 1m ID b",
-    );
+    let reply =
+        con.ask("RL.TAKE k COST 2 FORCE DETAIL BUCKET 1 3 WINDOW 1m 3 QUOTA day 3 LEASE 1 1m ID b");
     assert_eq!(
         details(&reply),
         [[1, 3, 0, 0, 5000], [1, 3, 0, 0, 63_750], [1, 3, 0, 0, DAY_LEFT], [1, 1, 0, 0, 60_000]]
@@ -187,9 +189,8 @@ fn thirty_two_layers_and_no_more() {
     needs_clock!();
     let still = Still::at_noon();
     let mut con = still.server.connection();
-    let layers = |count: usize| -> String {
-        (0..count).map(|n| format!(" BUCKET 1 9 AS b{n}")).collect()
-    };
+    let layers =
+        |count: usize| -> String { (0..count).map(|n| format!(" BUCKET 1 9 AS b{n}")).collect() };
     let reply = con.ask(&format!("RL.TAKE k DETAIL{}", layers(32)));
     assert_eq!(details(&reply), [[1, 9, 8, 0, 1000]; 32]);
     for command in ["RL.TAKE", "RL.PEEK", "RL.REFUND"] {
@@ -281,7 +282,8 @@ fn refund_undoes_a_take() {
     needs_clock!();
     let still = Still::at_us(NOON_MS * 1000 + 333);
     let mut con = still.server.connection();
-    let layers = "BUCKET 7/s 90 WINDOW 2m 90 WINDOW 90s 90 FIXED QUOTA month 90 QUOTA day 90 COST 2";
+    let layers =
+        "BUCKET 7/s 90 WINDOW 2m 90 WINDOW 90s 90 FIXED QUOTA month 90 QUOTA day 90 COST 2";
     // On an unused key nothing is left behind.
     con.ask(&format!("RL.TAKE k COST 5 {layers} WINDOW 9s 9 LOG"));
     let answer = con.six(&format!("RL.REFUND k COST 5 {layers} WINDOW 9s 9 LOG"));
@@ -434,7 +436,10 @@ fn keys_may_look_like_keywords() {
             ("RL.MTAKE KEY KEY BUCKET 1 9 COST 3 KEY COST BUCKET 1 9", [1, 9, 6, 0, 3000, 0]),
             ("RL.PEEK COST BUCKET 1 9", [1, 9, 6, 0, 3000, 0]),
             ("RL.TAKE k BUCKET 1 9 AS BUCKET COST 2 BUCKET 1 9 AS KEY", [1, 9, 7, 0, 2000, 0]),
-            ("RL.MTAKE KEY k BUCKET 1 9 AS KEY COST 2 KEY l LEASE 9 1m ID KEY", [1, 9, 6, 0, 3000, 0]),
+            (
+                "RL.MTAKE KEY k BUCKET 1 9 AS KEY COST 2 KEY l LEASE 9 1m ID KEY",
+                [1, 9, 6, 0, 3000, 0],
+            ),
         ],
     );
     assert_eq!(con.number("EXISTS KEY COST k l"), 4);

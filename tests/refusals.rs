@@ -203,7 +203,8 @@ fn events_are_raised_by_changes_only() {
             seen.push(words.skip(2).collect::<Vec<_>>().join(" ").trim().to_owned());
         }
     };
-    let both = |name: &str| [format!("__keyspace@0__:k {name}"), format!("__keyevent@0__:{name} k")];
+    let both =
+        |name: &str| [format!("__keyspace@0__:k {name}"), format!("__keyevent@0__:{name} k")];
     fill(&mut con);
     assert_eq!(events(), both("rl.take"));
     for line in QUIET {

@@ -44,7 +44,10 @@ fn five_integers() {
             ("RL.BUCKET k 1/1h 5 9 UPTO", [4, 5, 0, 0, 18_000_000]),
             ("RL.WINDOW k 1m 5 FIXED", [1, 5, 4, 0, 60_000]),
             ("RL.QUOTA k day 5", [1, 5, 4, 0, day]),
-            ("RL.QUOTA k day 9007199254740991", [1, 9_007_199_254_740_991, 9_007_199_254_740_989, 0, day]),
+            (
+                "RL.QUOTA k day 9007199254740991",
+                [1, 9_007_199_254_740_991, 9_007_199_254_740_989, 0, day],
+            ),
         ] {
             assert_eq!(ask(&mut raw, line), array(&integers), "{line}");
         }
@@ -134,8 +137,7 @@ fn errors_are_one_line_and_the_connection_stays_in_step() {
     let server = Server::start();
     for (mut raw, _) in protocols(&server) {
         ask(&mut raw, "SET string 1");
-        let wrong_type =
-            r"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
+        let wrong_type = r"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
         for (line, start) in [
             ("RL.BUCKET k", "-ERR wrong number of arguments"),
             ("RL.BUCKET k x 5", "-ERR rate must be"),
@@ -187,11 +189,7 @@ fn lua_and_multi_get_the_same_integers() {
     let replies: Vec<_> = replies.iter().map(five).collect();
     assert_eq!(
         replies,
-        [
-            [1, 5, 1, 0, 14_400_000],
-            [0, 5, 1, 7_200_000, 14_400_000],
-            [1, 5, 1, 0, 14_400_000]
-        ]
+        [[1, 5, 1, 0, 14_400_000], [0, 5, 1, 7_200_000, 14_400_000], [1, 5, 1, 0, 14_400_000]]
     );
 }
 
