@@ -9,12 +9,10 @@
 //! ```
 
 use crate::args::Cursor;
-use crate::error::{self, Error};
+use crate::error::Error;
 use crate::options::{self, Allowed, Options};
-use redis_limiter_core::calendar::{Anchor, Calendar, Period};
 use redis_limiter_core::law::{Ask, Charging};
-use redis_limiter_core::limit::{Layer, MAX_LAYERS, Params};
-use redis_limiter_core::window::WindowMode;
+use redis_limiter_core::limit::{Layer, Params};
 
 /// Which of the family is called: they differ in the options of the call and in what a layer may be.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -45,7 +43,7 @@ impl Call {
         let (mut cost, mut force, mut age_ms, mut detail) = (None, None, None, None);
         loop {
             let repeated = if cursor.keyword(b"COST") {
-                cost.replace(options::amount(cursor, error::COST)?).is_some()
+                cost.replace(options::amount(cursor, Error::COST)?).is_some()
             } else if form == Form::Take && cursor.keyword(b"FORCE") {
                 force.replace(true).is_some()
             } else if form == Form::Refund && cursor.keyword(b"AGE") {
@@ -56,7 +54,7 @@ impl Call {
                 break;
             };
             if repeated {
-                return Err(error::REPEATED);
+                return Err(Error::REPEATED);
             }
         }
         Ok(Self {
@@ -68,56 +66,57 @@ impl Call {
     }
 }
 
-/// Reads the layers of one key, up to the end or the next `KEY`; at least one.
+/// Reads the layers of one key, up to the end or the next `KEY`; at least one, at most
+/// `most`.
 pub fn read_layers<'a>(
     cursor: &mut Cursor<'a>,
     form: Form,
     call: &Call,
-    calendar: &mut Calendar,
+    most: usize,
 ) -> Result<Vec<Layer<'a>>, Error> {
     let mut layers: Vec<Layer> = Vec::new();
-    while let Some(layer) = read_layer(cursor, form, call, calendar)? {
+    while let Some(layer) = read_layer(cursor, form, call)? {
         if layers.iter().any(|other| other.identity() == layer.identity()) {
-            return Err(error::SAME_LIMIT);
+            return Err(Error::SAME_LIMIT);
         }
-        if layers.len() == MAX_LAYERS {
-            return Err(error::TOO_MANY_LAYERS);
+        if layers.len() == most {
+            return Err(Error::TOO_MANY_LAYERS);
         }
         layers.push(layer);
     }
-    if layers.is_empty() { Err(error::LAYER) } else { Ok(layers) }
+    if layers.is_empty() { Err(Error::LAYER) } else { Ok(layers) }
 }
 
 fn read_layer<'a>(
     cursor: &mut Cursor<'a>,
     form: Form,
     call: &Call,
-    calendar: &mut Calendar,
 ) -> Result<Option<Layer<'a>>, Error> {
-    let common = Allowed { cost: true, leave: true, ..Allowed::default() };
+    let common = Allowed { cost: true, leave: true, ..Allowed::NONE };
     if cursor.keyword(b"BUCKET") {
-        let (rate, burst) = (options::rate(cursor)?, options::amount(cursor, error::BURST)?);
+        let (rate, burst) = (options::rate(cursor)?, options::amount(cursor, Error::BURST)?);
         let options = Options::read(cursor, common)?;
         layer(Params::Bucket { rate, burst }, &options, call, call.cost).map(Some)
     } else if cursor.keyword(b"WINDOW") {
-        let (length_ms, limit) = (options::window_ms(cursor)?, options::amount(cursor, error::LIMIT)?);
+        let (length_ms, limit) =
+            (options::window_ms(cursor)?, options::amount(cursor, Error::LIMIT)?);
         let options = Options::read(cursor, Allowed { mode: true, ..common })?;
         let params = options::window_params(length_ms, limit, &options)?;
         layer(params, &options, call, call.cost).map(Some)
     } else if cursor.keyword(b"QUOTA") {
-        let (period, limit) = (options::period(cursor)?, options::amount(cursor, error::LIMIT)?);
+        let (period, limit) = (options::period(cursor)?, options::amount(cursor, Error::LIMIT)?);
         let options = Options::read(cursor, Allowed { calendar: true, ..common })?;
-        let params = options::quota_params(period, limit, &options, calendar)?;
+        let params = options::quota_params(period, limit, &options)?;
         layer(params, &options, call, call.cost).map(Some)
     } else if cursor.keyword(b"LEASE") {
         if form == Form::Refund {
-            return Err(error::REFUND_LEASE);
+            return Err(Error::REFUND_LEASE);
         }
-        let limit = options::amount(cursor, error::LIMIT)?;
-        let ttl_ms = options::duration_ms(cursor, error::TTL)?;
+        let limit = options::amount(cursor, Error::LIMIT)?;
+        let ttl_ms = options::duration_ms(cursor, Error::TTL)?;
         let options = Options::read(cursor, Allowed { id: true, ..common })?;
         if form == Form::Take && options.id.is_none() {
-            return Err(error::TAKE_LEASE_ID);
+            return Err(Error::TAKE_LEASE_ID);
         }
         let params = Params::Lease { limit, ttl_ms, id: options.id, nx: false };
         layer(params, &options, call, 1).map(Some)
@@ -133,13 +132,10 @@ fn layer<'a>(
     cost: u64,
 ) -> Result<Layer<'a>, Error> {
     if call.force && options.leave.is_some() {
-        return Err(error::FORCE_WITH_LEAVE);
+        return Err(Error::FORCE_WITH_LEAVE);
     }
     let charging = if call.force { Charging::Force } else { Charging::Whole };
-    let ask = Ask {
-        cost: options.cost.unwrap_or(cost),
-        leave: options.leave.unwrap_or(0),
-        charging,
-    };
+    let ask =
+        Ask { cost: options.cost.unwrap_or(cost), leave: options.leave.unwrap_or(0), charging };
     Ok(Layer { params, name: options.name, ask })
 }

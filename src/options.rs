@@ -1,17 +1,18 @@
 //! The arguments that commands share: positional values, and options in any order, each at most once.
 
 use crate::args::Cursor;
-use crate::error::{self, Error};
+use crate::calendar;
+use crate::error::Error;
 use redis_limiter_core::calendar::{Anchor, Period, Zone};
 use redis_limiter_core::law::{Ask, Charging};
-use redis_limiter_core::limit::MAX_NAME;
+use redis_limiter_core::limit::{MAX_NAME, Params};
 use redis_limiter_core::units::{
     MAX_MAXWAIT_MS, MIN_WINDOW_MS, Rate, parse_amount, parse_duration_ms,
 };
-use redis_limiter_core::window::WindowMode;
+use redis_limiter_core::window::{MAX_ENTRIES, WindowMode};
 
 /// The options that one command or layer takes; an option that is not allowed is left unread.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub struct Allowed {
     /// `FORCE`, `UPTO`.
     pub charging: bool,
@@ -29,6 +30,20 @@ pub struct Allowed {
     pub id: bool,
     /// `NX`.
     pub nx: bool,
+}
+
+impl Allowed {
+    /// Only `AS`, which every limit takes.
+    pub const NONE: Self = Self {
+        charging: false,
+        maxwait: false,
+        cost: false,
+        leave: false,
+        mode: false,
+        calendar: false,
+        id: false,
+        nx: false,
+    };
 }
 
 /// What the options said.
@@ -60,7 +75,7 @@ impl<'a> Options<'a> {
         let mut options = Self::default();
         while options.read_one(cursor, allowed)? {}
         if options.charging == Some(Charging::Force) && options.leave.is_some() {
-            return Err(error::FORCE_WITH_LEAVE);
+            return Err(Error::FORCE_WITH_LEAVE);
         }
         Ok(options)
     }
@@ -69,9 +84,9 @@ impl<'a> Options<'a> {
         if cursor.keyword(b"AS") {
             once(&mut self.name, name(cursor)?)?;
         } else if allowed.cost && cursor.keyword(b"COST") {
-            once(&mut self.cost, amount(cursor, error::COST)?)?;
+            once(&mut self.cost, amount(cursor, Error::COST)?)?;
         } else if allowed.leave && cursor.keyword(b"LEAVE") {
-            once(&mut self.leave, amount(cursor, error::LEAVE)?)?;
+            once(&mut self.leave, amount(cursor, Error::LEAVE)?)?;
         } else if allowed.charging && cursor.keyword(b"FORCE") {
             self.charge(Charging::Force)?;
         } else if allowed.charging && cursor.keyword(b"UPTO") {
@@ -79,19 +94,19 @@ impl<'a> Options<'a> {
         } else if allowed.maxwait && cursor.keyword(b"MAXWAIT") {
             self.charge(Charging::MaxWait { ms: maxwait_ms(cursor)? })?;
         } else if allowed.calendar && cursor.keyword(b"TZ") {
-            once(&mut self.zone, cursor.next().ok_or(error::ZONE)?)?;
+            once(&mut self.zone, cursor.take().ok_or(Error::ZONE)?)?;
         } else if allowed.calendar && cursor.keyword(b"ANCHOR") {
-            once(&mut self.anchor, cursor.next().ok_or(error::ANCHOR)?)?;
+            once(&mut self.anchor, cursor.take().ok_or(Error::ANCHOR)?)?;
         } else if allowed.id && cursor.keyword(b"ID") {
             once(&mut self.id, id(cursor)?)?;
         } else if allowed.nx && cursor.keyword(b"NX") {
             if std::mem::replace(&mut self.nx, true) {
-                return Err(error::REPEATED);
+                return Err(Error::REPEATED);
             }
         } else if let Some(mode) = cursor.peek().and_then(mode).filter(|_| allowed.mode) {
-            cursor.next();
+            cursor.take();
             if self.mode.replace(mode).is_some() {
-                return Err(error::TWO_MODES);
+                return Err(Error::TWO_MODES);
             }
         } else {
             return Ok(false);
@@ -102,7 +117,7 @@ impl<'a> Options<'a> {
     fn charge(&mut self, charging: Charging) -> Result<(), Error> {
         match self.charging.replace(charging) {
             None => Ok(()),
-            Some(_) => Err(error::TWO_CHARGINGS),
+            Some(_) => Err(Error::TWO_CHARGINGS),
         }
     }
 
@@ -110,7 +125,7 @@ impl<'a> Options<'a> {
     pub fn ask(&self, cost: u64) -> Result<Ask, Error> {
         let charging = self.charging.unwrap_or(Charging::Whole);
         if charging == Charging::UpTo && cost == 0 {
-            return Err(error::UPTO_COST);
+            return Err(Error::UPTO_COST);
         }
         Ok(Ask { cost, leave: self.leave.unwrap_or(0), charging })
     }
@@ -119,7 +134,7 @@ impl<'a> Options<'a> {
 fn once<T>(option: &mut Option<T>, value: T) -> Result<(), Error> {
     match option.replace(value) {
         None => Ok(()),
-        Some(_) => Err(error::REPEATED),
+        Some(_) => Err(Error::REPEATED),
     }
 }
 
@@ -136,11 +151,11 @@ fn mode(word: &[u8]) -> Option<WindowMode> {
 
 /// An amount, or `error`, which names the argument.
 pub fn amount(cursor: &mut Cursor, error: Error) -> Result<u64, Error> {
-    cursor.next().and_then(parse_amount).ok_or(error)
+    cursor.take().and_then(parse_amount).ok_or(error)
 }
 
 /// The optional positional `cost`: whatever is no keyword of an option is meant as the cost.
-pub fn cost<'a>(cursor: &mut Cursor<'a>, error: Error) -> Result<u64, Error> {
+pub fn cost(cursor: &mut Cursor, error: Error) -> Result<u64, Error> {
     const KEYWORDS: [&[u8]; 11] = [
         b"AS", b"LEAVE", b"FORCE", b"UPTO", b"MAXWAIT", b"TZ", b"ANCHOR", b"ID", b"NX", b"SLIDING",
         b"FIXED",
@@ -155,37 +170,83 @@ pub fn cost<'a>(cursor: &mut Cursor<'a>, error: Error) -> Result<u64, Error> {
 
 /// `rate`
 pub fn rate(cursor: &mut Cursor) -> Result<Rate, Error> {
-    cursor.next().and_then(Rate::parse).ok_or(error::RATE)
+    cursor.take().and_then(Rate::parse).ok_or(Error::RATE)
 }
 
 /// `window`
 pub fn window_ms(cursor: &mut Cursor) -> Result<u64, Error> {
-    let length_ms = cursor.next().and_then(parse_duration_ms);
-    length_ms.filter(|&length_ms| length_ms >= MIN_WINDOW_MS).ok_or(error::WINDOW)
+    let length_ms = cursor.take().and_then(parse_duration_ms);
+    length_ms.filter(|&length_ms| length_ms >= MIN_WINDOW_MS).ok_or(Error::WINDOW)
 }
 
 /// `period`
 pub fn period(cursor: &mut Cursor) -> Result<Period, Error> {
-    cursor.next().and_then(Period::parse).ok_or(error::PERIOD)
+    cursor.take().and_then(Period::parse).ok_or(Error::PERIOD)
 }
 
 /// A duration, or `error`, which names the argument.
 pub fn duration_ms(cursor: &mut Cursor, error: Error) -> Result<u64, Error> {
-    cursor.next().and_then(parse_duration_ms).ok_or(error)
+    cursor.take().and_then(parse_duration_ms).ok_or(error)
+}
+
+/// How long ago a charge was made: a duration, or 0.
+pub fn age_ms(cursor: &mut Cursor) -> Result<u64, Error> {
+    let parse = |text: &[u8]| {
+        let unit_at = text.iter().position(|&byte| byte != b'0').unwrap_or(text.len());
+        let is_zero = unit_at > 0
+            && matches!(&text[unit_at..], b"" | b"ms" | b"s" | b"m" | b"h" | b"d" | b"w");
+        if is_zero { Some(0) } else { parse_duration_ms(text) }
+    };
+    cursor.parsed(parse, Error::AGE)
+}
+
+/// A window in its mode, whose limit may be smaller for it.
+pub fn window_params<'a>(
+    length_ms: u64,
+    limit: u64,
+    options: &Options,
+) -> Result<Params<'a>, Error> {
+    let mode = options.mode.unwrap_or_default();
+    if mode == WindowMode::Log && limit > MAX_ENTRIES as u64 {
+        return Err(Error::LOG_LIMIT);
+    }
+    Ok(Params::Window { mode, length_ms, limit })
+}
+
+/// A quota in its zone, from its anchor on.
+pub fn quota_params<'a>(
+    period: Period,
+    limit: u64,
+    options: &Options,
+) -> Result<Params<'a>, Error> {
+    let zone = match options.zone {
+        None => Zone::UTC,
+        Some(_) if !period.has_zone() => return Err(Error::ZONE_PERIOD),
+        Some(name) => calendar::with(|calendar| calendar.zone(name)).ok_or(Error::ZONE)?,
+    };
+    let anchor = match options.anchor {
+        None => Anchor::FIRST,
+        Some(text) => Anchor::parse(period, text).ok_or(match period {
+            Period::Week => Error::WEEK_ANCHOR,
+            Period::Month => Error::MONTH_ANCHOR,
+            _ => Error::ANCHOR_PERIOD,
+        })?,
+    };
+    Ok(Params::Quota { period, zone, anchor, limit })
 }
 
 fn maxwait_ms(cursor: &mut Cursor) -> Result<u64, Error> {
-    let ms = duration_ms(cursor, error::MAXWAIT)?;
-    if ms <= MAX_MAXWAIT_MS { Ok(ms) } else { Err(error::MAXWAIT) }
+    let ms = duration_ms(cursor, Error::MAXWAIT)?;
+    if ms <= MAX_MAXWAIT_MS { Ok(ms) } else { Err(Error::MAXWAIT) }
 }
 
 fn name<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [u8], Error> {
-    short(cursor.next()).ok_or(error::NAME)
+    short(cursor.take()).ok_or(Error::NAME)
 }
 
 /// A lease id.
 pub fn id<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [u8], Error> {
-    short(cursor.next()).ok_or(error::ID)
+    short(cursor.take()).ok_or(Error::ID)
 }
 
 fn short(bytes: Option<&[u8]>) -> Option<&[u8]> {

@@ -1,6 +1,7 @@
 //! What INFO counts: plain counters since the server started. Relaxed order does: each is a number
 //! of its own.
 
+use crate::server::{Info, InfoSource};
 use redis_limiter_core::law::Outcome;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -80,3 +81,27 @@ pub static STATS: Stats = Stats {
     lease: Verdicts::new(),
     layered: Verdicts::new(),
 };
+
+impl InfoSource for Stats {
+    fn fill(info: &mut Info) {
+        info.section(c"stats");
+        for (name, counter) in [
+            (c"calls", &STATS.calls),
+            (c"errors", &STATS.errors),
+            (c"keys_created", &STATS.keys_created),
+            (c"effects_applied", &STATS.effects_applied),
+            (c"bucket_admitted", &STATS.bucket.admitted),
+            (c"bucket_refused", &STATS.bucket.refused),
+            (c"window_admitted", &STATS.window.admitted),
+            (c"window_refused", &STATS.window.refused),
+            (c"quota_admitted", &STATS.quota.admitted),
+            (c"quota_refused", &STATS.quota.refused),
+            (c"lease_admitted", &STATS.lease.admitted),
+            (c"lease_refused", &STATS.lease.refused),
+            (c"layered_admitted", &STATS.layered.admitted),
+            (c"layered_refused", &STATS.layered.refused),
+        ] {
+            info.field(name, counter.get());
+        }
+    }
+}

@@ -39,8 +39,18 @@ impl<'s> Plan<'s> {
     }
 
     /// The changes of a call that all layers of all keys admit.
+    #[must_use]
     pub fn charge<'a>(&self, layers: &[Layer<'a>]) -> Vec<Change<'a>> {
         self.changes(layers, |view, layer, outcome| view.charge(layer, outcome))
+    }
+
+    /// Whether charging lengthens a log or a set of leases.
+    #[must_use]
+    pub fn grows(&self, layers: &[Layer]) -> bool {
+        let each = layers.iter().zip(&self.layers);
+        each.into_iter().any(|(layer, (view, outcome))| {
+            view.charge(layer, *outcome).is_some_and(|delta| view.grows(&delta))
+        })
     }
 
     /// The changes that the clock rule makes under a refused call.

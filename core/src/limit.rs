@@ -57,6 +57,12 @@ mod tag {
 }
 
 impl<'a> Identity<'a> {
+    /// The lease limit of this name.
+    #[must_use]
+    pub const fn lease(name: Option<&'a [u8]>) -> Self {
+        Self { which: Which::Lease, name }
+    }
+
     /// Appends the encoding; `forget` marks a change that only removes the limit.
     pub(crate) fn encode(&self, forget: bool, out: &mut impl Sink) {
         let kind = match self.which {

@@ -1,0 +1,41 @@
+//! The commands, one a file.
+
+mod acquire;
+mod bucket;
+mod effect;
+mod info;
+mod mpeek;
+mod mrefund;
+mod mtake;
+mod peek;
+mod quota;
+mod refund;
+mod release;
+mod renew;
+mod reset;
+mod specs;
+mod take;
+mod window;
+
+use crate::entry::register;
+use crate::server::{Category, Ctx, Failed, add_category};
+
+/// Registers every command.
+pub fn load(ctx: &mut Ctx<'_>) -> Result<(), Failed> {
+    let category = add_category(ctx, c"ratelimit");
+    register::<bucket::Bucket>(ctx, category)?;
+    register::<window::Window>(ctx, category)?;
+    register::<quota::Quota>(ctx, category)?;
+    register::<acquire::Acquire>(ctx, category)?;
+    register::<release::Release>(ctx, category)?;
+    register::<renew::Renew>(ctx, category)?;
+    register::<take::Take>(ctx, category)?;
+    register::<peek::Peek>(ctx, category)?;
+    register::<refund::Refund>(ctx, category)?;
+    register::<mtake::MTake>(ctx, category)?;
+    register::<mpeek::MPeek>(ctx, category)?;
+    register::<mrefund::MRefund>(ctx, category)?;
+    register::<info::Info>(ctx, category)?;
+    register::<reset::Reset>(ctx, category)?;
+    register::<effect::Effect>(ctx, Category::NONE)
+}

@@ -1,0 +1,35 @@
+//! `RL.MREFUND [COST n] [AGE duration] [DETAIL] KEY key layer [layer …] [KEY key layer …] …`
+
+use super::specs;
+use crate::entry::Command;
+use crate::error::Error;
+use crate::layered::{LayeredCall, find_keys};
+use crate::layers::Form;
+use crate::server::{Access, Args, Ctx, KeyPositions, KeySpec, Spec};
+
+/// RL.MREFUND.
+pub struct MRefund;
+
+impl Command for MRefund {
+    const SPEC: Spec = Spec {
+        name: c"rl.mrefund",
+        flags: c"write fast getkeys-api",
+        acl: c"write fast",
+        keys: KeySpec::After { access: Access::Write, keyword: c"KEY" },
+        arity: -6,
+        summary: c"Gives back what an RL.MTAKE of the same layers charged",
+        since: c"0.1.0",
+        complexity:
+            c"O(n) with the number of layers; a LOG or LEASE layer: O(log m) with its entries",
+        tips: c"",
+        args: &[specs::CALL_COST, specs::AGE, specs::DETAIL, specs::KEYED_LAYERS],
+    };
+
+    fn run(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Result<(), Error> {
+        LayeredCall::read_many_keys(args, Form::Refund)?.run(ctx, c"rl.mrefund")
+    }
+
+    fn find_keys(args: &Args<'_>, found: &mut KeyPositions<'_>) {
+        find_keys(args, found);
+    }
+}

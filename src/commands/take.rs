@@ -1,0 +1,37 @@
+//! `RL.TAKE key [COST n] [FORCE] [DETAIL] layer [layer …]`
+
+use super::specs;
+use crate::entry::Command;
+use crate::error::Error;
+use crate::layered::LayeredCall;
+use crate::layers::Form;
+use crate::server::{Access, Args, Ctx, KeySpec, Spec};
+
+/// RL.TAKE.
+pub struct Take;
+
+impl Command for Take {
+    const SPEC: Spec = Spec {
+        name: c"rl.take",
+        flags: c"write fast",
+        acl: c"write fast",
+        keys: KeySpec::First(Access::Write),
+        arity: -5,
+        summary: c"Checks several limits of a key and charges all of them or none",
+        since: c"0.1.0",
+        complexity:
+            c"O(n) with the number of layers; a LOG or LEASE layer: O(log m) with its entries",
+        tips: c"",
+        args: &[
+            specs::KEY,
+            specs::CALL_COST,
+            specs::FORCE.optional(),
+            specs::DETAIL,
+            specs::LAYERS,
+        ],
+    };
+
+    fn run(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Result<(), Error> {
+        LayeredCall::read_one_key(args, Form::Take)?.run(ctx, c"rl.take")
+    }
+}

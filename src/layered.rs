@@ -1,0 +1,242 @@
+//! What RL.TAKE, RL.PEEK, RL.REFUND and their many-key forms share: check all, then charge all or
+//! none, and one reply.
+
+use crate::args::Cursor;
+use crate::calendar;
+use crate::error::Error;
+use crate::layers::{Call, Form, read_layers};
+use crate::server::{Arg, Args, Ctx, KeyPositions, KeyView, Kind, now_us};
+use crate::stats::STATS;
+use crate::store::{Store, announce};
+use redis_limiter_core::law::Outcome;
+use redis_limiter_core::layers::{Plan, deciding_layer};
+use redis_limiter_core::limit::{Layer, MAX_LAYERS};
+use redis_limiter_core::subject::{Change, Subject};
+use redis_limiter_core::verdict::Verdict;
+use std::ffi::CStr;
+
+/// A key and its layers.
+struct Group<'a> {
+    name: Arg<'a>,
+    layers: Vec<Layer<'a>>,
+}
+
+/// A call: its options, its keys, and which of the family it is.
+pub struct LayeredCall<'a> {
+    call: Call,
+    form: Form,
+    groups: Vec<Group<'a>>,
+}
+
+impl<'a> LayeredCall<'a> {
+    /// Reads `key [options] layer [layer …]`.
+    pub fn read_one_key(args: &Args<'a>, form: Form) -> Result<Self, Error> {
+        let name = args.get(1).ok_or(Error::LAYER)?;
+        let mut cursor = Cursor::new(*args, 2);
+        let call = Call::read(&mut cursor, form)?;
+        let layers = read_layers(&mut cursor, form, &call, MAX_LAYERS)?;
+        cursor.finish(Error::LAYER)?;
+        Ok(Self { call, form, groups: vec![Group { name, layers }] })
+    }
+
+    /// Reads `[options] KEY key layer [layer …] [KEY key layer …] …`.
+    pub fn read_many_keys(args: &Args<'a>, form: Form) -> Result<Self, Error> {
+        let mut cursor = Cursor::new(*args, 1);
+        let call = Call::read(&mut cursor, form)?;
+        let (mut groups, mut room): (Vec<Group>, _) = (Vec::new(), MAX_LAYERS);
+        while cursor.keyword(b"KEY") {
+            let name = args.get(cursor.index()).ok_or(Error::KEY)?;
+            cursor.take();
+            let layers = read_layers(&mut cursor, form, &call, room)?;
+            room -= layers.len();
+            groups.push(Group { name, layers });
+        }
+        cursor.finish(if groups.is_empty() { Error::KEY } else { Error::LAYER })?;
+        if groups.is_empty() {
+            return Err(Error::KEY);
+        }
+        Ok(Self { call, form, groups })
+    }
+
+    /// Decides, stores, replicates, replies.
+    pub fn run(&self, ctx: &mut Ctx<'_>, event: &'static CStr) -> Result<(), Error> {
+        let answer = match self.form {
+            Form::Peek => self.peek(ctx)?,
+            Form::Take => self.take(ctx, event)?,
+            Form::Refund => self.refund(ctx, event)?,
+        };
+        answer.reply(ctx, self.call.detail);
+        Ok(())
+    }
+
+    fn peek(&self, ctx: &Ctx<'_>) -> Result<Answer, Error> {
+        let now_us = now_us();
+        let mut answer = Answer::default();
+        for (index, group) in self.groups.iter().enumerate() {
+            if self.groups[..index].iter().any(|other| other.name.bytes() == group.name.bytes()) {
+                return Err(Error::SAME_KEY);
+            }
+            let key = KeyView::<Subject>::open(ctx, group.name);
+            let subject = match key.kind() {
+                Kind::Foreign => return Err(Error::WRONG_TYPE),
+                Kind::Empty => None,
+                Kind::Ours(subject) => Some(subject),
+            };
+            answer.add(&check(subject, &group.layers, now_us)?, &group.layers);
+        }
+        Ok(answer)
+    }
+
+    fn take(&self, ctx: &mut Ctx<'_>, event: &'static CStr) -> Result<Answer, Error> {
+        let now_us = now_us();
+        let mut stores = self.open(ctx, now_us)?;
+        let plans = self.check_all(&stores, now_us)?;
+        let admitted = plans.iter().all(Plan::admits);
+        let mut answer = Answer::default();
+        let mut changes: Vec<Vec<Change>> = Vec::with_capacity(plans.len());
+        for ((plan, group), store) in plans.iter().zip(&self.groups).zip(&stores) {
+            answer.add(plan, &group.layers);
+            changes.push(if admitted {
+                let charges = plan.charge(&group.layers);
+                if !charges.is_empty() {
+                    store.check_room(&charges, plan.grows(&group.layers))?;
+                }
+                charges
+            } else {
+                plan.settle(&group.layers)
+            });
+        }
+        drop(plans);
+        self.apply(&mut stores, &changes)?;
+        if admitted {
+            answer.verdicts = self.verdicts_after(&stores, &answer.outcomes, now_us);
+        }
+        drop(stores);
+        self.announce(ctx, &changes, event);
+        let counter = if admitted { &STATS.layered.admitted } else { &STATS.layered.refused };
+        counter.count();
+        Ok(answer)
+    }
+
+    fn refund(&self, ctx: &mut Ctx<'_>, event: &'static CStr) -> Result<Answer, Error> {
+        let now_us = now_us();
+        let mut stores = self.open(ctx, now_us)?;
+        let plans = self.check_all(&stores, now_us)?;
+        let changes: Vec<Vec<Change>> = plans
+            .iter()
+            .zip(&self.groups)
+            .map(|(plan, group)| plan.refund(&group.layers, self.call.age_us))
+            .collect();
+        drop(plans);
+        self.apply(&mut stores, &changes)?;
+        let mut answer = Answer::default();
+        for (plan, group) in self.check_all(&stores, now_us)?.iter().zip(&self.groups) {
+            answer.add(plan, &group.layers);
+        }
+        drop(stores);
+        self.announce(ctx, &changes, event);
+        Ok(answer)
+    }
+
+    fn open<'k>(&self, ctx: &'k mut Ctx<'_>, now_us: u64) -> Result<Vec<Store<'k>>, Error>
+    where
+        'a: 'k,
+    {
+        let names: Vec<Arg<'k>> = self.groups.iter().map(|group| group.name).collect();
+        Store::open_all(ctx, &names, now_us)
+    }
+
+    fn check_all<'s>(&self, stores: &'s [Store], now_us: u64) -> Result<Vec<Plan<'s>>, Error> {
+        let each = stores.iter().zip(&self.groups);
+        each.map(|(store, group)| check(store.subject(), &group.layers, now_us)).collect()
+    }
+
+    fn apply(&self, stores: &mut [Store], changes: &[Vec<Change>]) -> Result<(), Error> {
+        let changed = stores.iter_mut().zip(changes).filter(|(_, changes)| !changes.is_empty());
+        changed.into_iter().try_for_each(|(store, changes)| store.apply(changes))
+    }
+
+    fn announce(&self, ctx: &mut Ctx<'_>, changes: &[Vec<Change>], event: &'static CStr) {
+        let each = self.groups.iter().zip(changes);
+        for (group, _) in each.filter(|(_, changes)| !changes.is_empty()) {
+            announce(ctx, group.name, event);
+        }
+    }
+
+    fn verdicts_after(&self, stores: &[Store], outcomes: &[Outcome], now_us: u64) -> Vec<Verdict> {
+        let mut outcomes = outcomes.iter();
+        let mut verdicts = Vec::with_capacity(outcomes.len());
+        for (store, group) in stores.iter().zip(&self.groups) {
+            let subject = store.subject();
+            for (layer, outcome) in group.layers.iter().zip(&mut outcomes) {
+                let view = calendar::with(|calendar| {
+                    redis_limiter_core::state::View::new(subject, layer, now_us, calendar)
+                });
+                verdicts.push(view.verdict(layer, *outcome));
+            }
+        }
+        verdicts
+    }
+}
+
+fn check<'s>(
+    subject: Option<&'s Subject>,
+    layers: &[Layer],
+    now_us: u64,
+) -> Result<Plan<'s>, Error> {
+    Ok(calendar::with(|calendar| Plan::check(subject, layers, now_us, calendar))?)
+}
+
+/// What all layers of all keys say, from left to right.
+#[derive(Default)]
+struct Answer {
+    outcomes: Vec<Outcome>,
+    further_calls: Vec<u64>,
+    verdicts: Vec<Verdict>,
+}
+
+impl Answer {
+    fn add(&mut self, plan: &Plan, layers: &[Layer]) {
+        self.outcomes.extend(plan.outcomes());
+        self.further_calls.extend(plan.further_calls(layers));
+        self.verdicts.extend(plan.verdicts(layers));
+    }
+
+    /// The five integers of the deciding layer, its index, and with DETAIL those of every layer.
+    fn reply(&self, ctx: &Ctx<'_>, detail: bool) {
+        let index = deciding_layer(&self.outcomes, &self.further_calls);
+        ctx.reply_array_len(if detail { 7 } else { 6 });
+        reply_each(ctx, &self.verdicts[index]);
+        ctx.reply_int(i64::try_from(index).unwrap_or(i64::MAX));
+        if detail {
+            ctx.reply_array_len(self.verdicts.len());
+            for verdict in &self.verdicts {
+                ctx.reply_array_len(5);
+                reply_each(ctx, verdict);
+            }
+        }
+    }
+}
+
+fn reply_each(ctx: &Ctx<'_>, verdict: &Verdict) {
+    for value in verdict.integers() {
+        ctx.reply_int(value);
+    }
+}
+
+/// Finds the keys of a many-key call, which may be malformed: whatever follows a KEY where a layer
+/// or an option could stand.
+pub fn find_keys(args: &Args<'_>, found: &mut KeyPositions<'_>) {
+    let mut at = 1;
+    while let Some(word) = args.get(at) {
+        let word = word.bytes();
+        if word.eq_ignore_ascii_case(b"KEY") {
+            found.add(at + 1);
+            at += 2;
+        } else {
+            // The value of an option may be the word KEY itself.
+            let valued = [&b"AS"[..], b"COST", b"LEAVE", b"TZ", b"ANCHOR", b"ID", b"AGE"];
+            at += if valued.iter().any(|known| word.eq_ignore_ascii_case(known)) { 2 } else { 1 };
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! A key and what it holds: opened, changed by decided changes, and sent to replicas and the AOF.
+//!
+//! The order is always the same: open, decide, store, expire, replicate, close, signal, notify. In a
+//! notification other modules run, so nothing of the key is in use by then.
+
+use crate::error::Error;
+use crate::server::{Arg, Ctx, Key, Kind};
+use crate::stats::STATS;
+use redis_limiter_core::codec::encode_effect;
+use redis_limiter_core::expiry;
+use redis_limiter_core::state::Delta;
+use redis_limiter_core::subject::{Change, Subject};
+use redis_limiter_core::wire::ShortBytes;
+use std::ffi::CStr;
+
+/// The command that carries effects to replicas and the AOF. Its name is for ever.
+pub const EFFECT_COMMAND: &CStr = c"RL.E";
+
+/// An open key that is missing or ours, as of one instant.
+pub struct Store<'k> {
+    key: Key<'k, Subject>,
+    now_us: u64,
+}
+
+impl<'k> Store<'k> {
+    /// Opens a key that a call may charge.
+    pub fn open(ctx: &'k mut Ctx<'_>, name: Arg<'k>, now_us: u64) -> Result<Self, Error> {
+        Self::new(Key::open(ctx, name), now_us)
+    }
+
+    /// Opens the keys of a call on several.
+    pub fn open_all(
+        ctx: &'k mut Ctx<'_>,
+        names: &[Arg<'k>],
+        now_us: u64,
+    ) -> Result<Vec<Self>, Error> {
+        let keys = Key::open_all(ctx, names).ok_or(Error::SAME_KEY)?;
+        keys.into_iter().map(|key| Self::new(key, now_us)).collect()
+    }
+
+    fn new(key: Key<'k, Subject>, now_us: u64) -> Result<Self, Error> {
+        match key.kind() {
+            Kind::Foreign => Err(Error::WRONG_TYPE),
+            Kind::Empty | Kind::Ours(_) => Ok(Self { key, now_us }),
+        }
+    }
+
+    /// What the key holds, ended or not.
+    #[inline]
+    pub fn subject(&self) -> Option<&Subject> {
+        match self.key.kind() {
+            Kind::Ours(subject) => Some(subject),
+            Kind::Empty | Kind::Foreign => None,
+        }
+    }
+
+    /// Whether charges may be stored: the key has room for their limits, and the server for what
+    /// makes a key, or lengthens a log or a set of leases (`grows`).
+    pub fn check_room(&self, charges: &[Change], grows: bool) -> Result<(), Error> {
+        let subject = self.subject();
+        let identities = charges.iter().map(|(identity, _)| *identity);
+        if subject.is_some_and(|subject| !subject.has_room(identities, self.now_us)) {
+            return Err(Error::TOO_MANY_LIMITS);
+        }
+        if (subject.is_none() || grows) && self.key.is_out_of_memory() {
+            return Err(Error::OUT_OF_MEMORY);
+        }
+        Ok(())
+    }
+
+    /// Stores decided changes, corrects the expiry where it must, and sends the effect.
+    pub fn apply(&mut self, changes: &[Change]) -> Result<(), Error> {
+        let end_us = self.change(changes)?;
+        let expire_ms = end_us.map_or(0, |end_us| self.expire(end_us));
+        let mut blob = ShortBytes::new();
+        encode_effect(self.now_us, expire_ms, changes, &mut blob);
+        self.key.replicate(EFFECT_COMMAND, blob.as_slice());
+        Ok(())
+    }
+
+    /// Stores changes; answers when the last limit ends, `None` when nothing is left and so the key
+    /// is gone. What was decided always fits: if not, that is a bug.
+    fn change(&mut self, changes: &[Change]) -> Result<Option<u64>, Error> {
+        let mut slot = self.key.value_mut().map(Subject::take);
+        let applied = Subject::apply(&mut slot, changes, self.now_us);
+        let end_us = slot.as_ref().map(Subject::end_us);
+        match (slot, self.key.value_mut()) {
+            (Some(subject), Some(stored)) => *stored = subject,
+            (Some(subject), None) => {
+                self.key.set_value(Box::new(subject));
+                STATS.keys_created.count();
+            }
+            (None, Some(_)) => self.key.delete(),
+            (None, None) => {}
+        }
+        applied.map(|()| end_us).map_err(|_| Error::INTERNAL)
+    }
+
+    /// Makes the key expire soon after `end_us`; answers when it does (Unix ms).
+    fn expire(&mut self, end_us: u64) -> u64 {
+        let stored_ms = self.key.expire_ms().and_then(|at_ms| u64::try_from(at_ms).ok());
+        match expiry::correction_ms(end_us, stored_ms, self.now_us) {
+            Some(expire_ms) => {
+                self.key.set_expire_ms(expire_ms.cast_signed());
+                expire_ms
+            }
+            None => stored_ms.unwrap_or(0),
+        }
+    }
+}
+
+/// Tells WATCH, client tracking and listeners that a key changed; after it is closed.
+pub fn announce(ctx: &mut Ctx<'_>, name: Arg<'_>, event: &'static CStr) {
+    ctx.signal_modified(name);
+    ctx.notify(event, name);
+}
