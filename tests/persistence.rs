@@ -4,10 +4,10 @@
 mod support;
 mod workload;
 use support::*;
-use workload::{Run, Snapshot, Workload, assert_no_propagation_error, say, try_call};
+use workload::{Run, Snapshot, Stop, Workload, assert_no_propagation_error, say, try_call};
 
 use redis::{Connection, Value};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Waits for the end of a background job that INFO names, which must have gone well.
@@ -132,10 +132,10 @@ const CALLS: [(&str, &str); 7] = [
 ];
 
 /// Charges one limit after the other until the server is gone or `stop`; counts what was answered.
-fn charge(con: &mut Connection, counts: &Counts, stop: &AtomicBool) {
+fn charge(con: &mut Connection, counts: &Counts, stop: &Stop) {
     let calls = CALLS.map(|(text, _)| text.split(' ').map(|w| w.as_bytes().to_vec()).collect());
     let calls: [Vec<Vec<u8>>; 7] = calls;
-    while !stop.load(Relaxed) {
+    while !stop.is_set() {
         for (call, count) in calls.iter().zip(counts) {
             match try_call(con, call) {
                 Ok(reply) if five(&reply)[0] == 1 => count.fetch_add(1, Relaxed),
@@ -167,9 +167,10 @@ fn forgets_nothing(builder: Builder, act: impl Fn(&Server)) {
     const CONNECTIONS: usize = 4;
     let mut server = builder.start();
     let counts: Counts = CALLS.map(|_| AtomicU64::new(0)).into();
-    let stop = AtomicBool::new(false);
+    let stop = Stop::default();
     let mut connections: Vec<_> = (0..CONNECTIONS).map(|_| server.connection()).collect();
     std::thread::scope(|scope| {
+        let _stop = stop.guard();
         for con in &mut connections {
             scope.spawn(|| charge(con, &counts, &stop));
         }

@@ -147,6 +147,13 @@ impl Client {
         self.connections.get_mut(&port)
     }
 
+    /// Another node shall tell who has taken over from one that does not answer.
+    fn forget(&mut self, slot: u16, port: u16) {
+        self.connections.remove(&port);
+        self.owners.remove(&slot);
+        self.ports.rotate_left(1);
+    }
+
     /// Sends a call to whoever owns `key`: the reply, the server's error, or None while the owner
     /// does not answer.
     pub fn call(&mut self, key: &[u8], call: &[Vec<u8>]) -> Option<Result<Value, String>> {
@@ -158,7 +165,10 @@ impl Client {
         let mut port = *self.owners.get(&slot).unwrap_or(&self.ports[0]);
         let mut asking = false;
         for _ in 0..10 {
-            let con = self.connection(port)?;
+            let Some(con) = self.connection(port) else {
+                self.forget(slot, port);
+                return None;
+            };
             if std::mem::take(&mut asking) {
                 con.req_command(&redis::cmd("ASKING")).ok()?;
             }
@@ -167,10 +177,7 @@ impl Client {
                 Err(error) => error,
             };
             if error.is_io_error() || error.is_connection_dropped() {
-                self.connections.remove(&port);
-                self.owners.remove(&slot);
-                // Another node tells who has taken over.
-                self.ports.rotate_left(1);
+                self.forget(slot, port);
                 return None;
             }
             let text = error_text(&error);

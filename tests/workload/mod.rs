@@ -4,6 +4,7 @@
 
 use crate::support::{Builder, Clock, Server, clock_supported, error_text, plain};
 use redis::{Connection, ConnectionLike as _, RedisResult, Value};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// A command and its arguments.
 pub type Call = Vec<Vec<u8>>;
@@ -339,4 +340,26 @@ pub fn assert_no_propagation_error(server: &Server) {
     };
     let lines: Vec<&str> = log.lines().filter(bad).collect();
     assert!(lines.is_empty(), "{lines:#?}");
+}
+
+/// Tells the threads of a load to end, also when the test fails; else it would wait for them for ever.
+#[derive(Debug, Default)]
+pub struct Stop(AtomicBool);
+
+impl Stop {
+    /// Whether to end.
+    pub fn is_set(&self) -> bool {
+        self.0.load(Relaxed)
+    }
+
+    /// Says so when the guard goes.
+    pub fn guard(&self) -> impl Drop {
+        struct Guard<'a>(&'a AtomicBool);
+        impl Drop for Guard<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, Relaxed);
+            }
+        }
+        Guard(&self.0)
+    }
 }
