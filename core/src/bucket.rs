@@ -50,6 +50,17 @@ impl Bucket {
         Self { used, at_us, end_ms: packable_end_ms(end_ms, at_us) }
     }
 
+    /// The bucket of which, at `rate`, nothing is used any more at `instant_ns` (Unix ns); rounded up
+    /// like a charge. `None` when that is past.
+    #[must_use]
+    pub fn until_ns(instant_ns: u64, rate: Rate, now_us: u64) -> Option<Self> {
+        let left_ns = u128::from(instant_ns).checked_sub(u128::from(now_us) * 1000)?;
+        let (units, micros) = rate.fraction();
+        let used = mul_div_ceil(left_ns, units << FRACTION, micros * 1000);
+        let used = used.min(u128::from(MAX_AMOUNT) << FRACTION);
+        (used > 0).then(|| Self::new(used, now_us, rate))
+    }
+
     /// From this instant on (Unix ms) nothing is used any more.
     #[must_use]
     pub const fn end_ms(&self) -> u64 {
