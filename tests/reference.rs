@@ -44,8 +44,10 @@ fn instant_ms(before: &str) -> u64 {
         _ => return NOON_MS,
     };
     let day: u64 = date.strip_prefix("2026-03-").and_then(|day| day.parse().ok()).unwrap();
-    let parts: Vec<f64> = time.split(':').map(|part| part.parse().unwrap()).collect();
-    let ms = (parts[0] * 3_600_000.0 + parts[1] * 60_000.0 + parts[2] * 1000.0) as u64;
+    // Fractions of a second are not told apart.
+    let parts: Vec<u64> =
+        time.split([':', '.']).take(3).map(|part| part.parse().unwrap()).collect();
+    let ms = parts[0] * 3_600_000 + parts[1] * 60_000 + parts[2] * 1000;
     day_ms + (day - 15) * 86_400_000 + ms
 }
 
