@@ -1,7 +1,10 @@
 //! What every command goes through: its error becomes the reply.
 
 use crate::error::Error;
-use crate::server::{Args, Category, Ctx, Failed, Handler, KeyPositions, Spec, create_command};
+use crate::server::{
+    Args, Category, Ctx, Failed, Handler, KeyPositions, Spec, create_command,
+    create_command_if_free,
+};
 use crate::stats::STATS;
 use std::marker::PhantomData;
 
@@ -22,6 +25,11 @@ pub trait Command {
 /// Registers `C` with the server.
 pub fn register<C: Command>(ctx: &mut Ctx<'_>, category: Category) -> Result<(), Failed> {
     create_command::<Entry<C>>(ctx, category)
+}
+
+/// Registers `C` unless another module owns the name; answers whether it did.
+pub fn register_if_free<C: Command>(ctx: &mut Ctx<'_>, category: Category) -> Result<bool, Failed> {
+    create_command_if_free::<Entry<C>>(ctx, category)
 }
 
 struct Entry<C>(PhantomData<C>);

@@ -82,6 +82,13 @@ errors! {
     /// An option is left without its value
     ANCHOR = c"ERR ANCHOR must be followed by a weekday or a day of the month, such as ANCHOR sun or ANCHOR 15";
 
+    /// `max_burst` of CL.THROTTLE
+    MAX_BURST = c"ERR max_burst must be an integer up to 9007199254740990, such as 15";
+    /// `count` and `period` of CL.THROTTLE
+    COUNT_PER_PERIOD = c"ERR count and period (seconds) must be integers of at least 1 that make one unit in 292 years to 1000000000 a second, such as 30 60";
+    /// `quantity` of CL.THROTTLE
+    QUANTITY = c"ERR quantity must be an integer from -9223372036854775808 to 9223372036854775807, such as 1";
+
     /// An option stands twice.
     REPEATED = c"ERR each option may stand only once, such as AS reports LEAVE 20";
     /// FORCE, UPTO and MAXWAIT together
@@ -107,6 +114,8 @@ errors! {
     RENEW_SYNTAX = c"ERR syntax error, usage: RL.RENEW key id ttl, such as RL.RENEW acme job-42 30s";
     /// Left-over arguments of RL.RESET
     RESET_SYNTAX = c"ERR syntax error, usage: RL.RESET key BUCKET | WINDOW window [SLIDING | FIXED | LOG] | QUOTA period | LEASE, then [AS name], such as RL.RESET acme QUOTA month";
+    /// Left-over arguments of CL.THROTTLE
+    THROTTLE_SYNTAX = c"ERR syntax error, usage: CL.THROTTLE key max_burst count period [quantity], such as CL.THROTTLE user:42 15 30 60 1";
     /// A layer, or the options before the first, cannot be read
     LAYER = c"ERR syntax error, a layer is BUCKET rate burst, WINDOW window limit [mode], QUOTA period limit [TZ zone] [ANCHOR n] or LEASE limit ttl [ID id], then [AS name] [COST n] [LEAVE n], such as BUCKET 50/s 100 QUOTA day 10000";
     /// `KEY` is missing

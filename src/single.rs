@@ -41,6 +41,8 @@ pub fn decide<'a>(
             admitted(&mut layer.params);
             view.charge(layer, outcome)
         }
+        // A call of cost 0 never writes, not even what the clock rule asks for.
+        Outcome::Refuse { .. } if layer.ask.cost == 0 => None,
         Outcome::Refuse { .. } => view.settle(),
     };
     let Some(delta) = change else {

@@ -49,7 +49,7 @@ impl Verdicts {
 
 /// All counters.
 pub struct Stats {
-    /// Calls of any command of the module, replicated effects not counted.
+    /// Calls of any command of the module, RL.E included.
     pub calls: Counter,
     /// Calls that answered an error of the module.
     pub errors: Counter,

@@ -8,6 +8,7 @@ use crate::server::{Arg, Ctx, Key, Kind};
 use crate::stats::STATS;
 use redis_limiter_core::codec::encode_effect;
 use redis_limiter_core::expiry;
+use redis_limiter_core::redis_cell;
 use redis_limiter_core::subject::{Change, Subject};
 use redis_limiter_core::wire::ShortBytes;
 use std::ffi::CStr;
@@ -44,6 +45,23 @@ impl<'k> Store<'k> {
         }
     }
 
+    /// Opens a key for CL.THROTTLE. A string of redis-cell's passes too, and answers the instant that
+    /// it holds (Unix ns); the first change takes its place.
+    pub fn open_redis_cell(
+        ctx: &'k mut Ctx<'_>,
+        name: Arg<'k>,
+        now_us: u64,
+    ) -> Result<(Self, Option<u64>), Error> {
+        let mut key = Key::open(ctx, name);
+        let Kind::Foreign = key.kind() else { return Ok((Self { key, now_us }, None)) };
+        let expire_ms = key.expire_ms().and_then(|at_ms| u64::try_from(at_ms).ok());
+        let instant_ns = expire_ms
+            .zip(key.string())
+            .and_then(|(expire_ms, text)| redis_cell::stored_instant_ns(text, expire_ms))
+            .ok_or(Error::WRONG_TYPE)?;
+        Ok((Self { key, now_us }, Some(instant_ns)))
+    }
+
     /// What the key holds, ended or not.
     #[inline]
     pub fn subject(&self) -> Option<&Subject> {
@@ -61,10 +79,14 @@ impl<'k> Store<'k> {
         if subject.is_some_and(|subject| !subject.has_room(identities, self.now_us)) {
             return Err(Error::TOO_MANY_LIMITS);
         }
-        if (subject.is_none() || grows) && self.key.is_out_of_memory() {
+        if (self.is_empty() || grows) && self.key.is_out_of_memory() {
             return Err(Error::OUT_OF_MEMORY);
         }
         Ok(())
+    }
+
+    fn is_empty(&self) -> bool {
+        matches!(self.key.kind(), Kind::Empty)
     }
 
     /// Stores decided changes, corrects the expiry where it must, and sends the effect.
@@ -80,6 +102,7 @@ impl<'k> Store<'k> {
     /// Stores changes; answers when the last limit ends, `None` when nothing is left and so the key
     /// is gone. What was decided always fits: if not, that is a bug.
     fn change(&mut self, changes: &[Change]) -> Result<Option<u64>, Error> {
+        let creates = self.is_empty();
         let mut slot = self.key.value_mut().map(Subject::take);
         let applied = Subject::apply(&mut slot, changes, self.now_us);
         let end_us = slot.as_ref().map(Subject::end_us);
@@ -87,10 +110,11 @@ impl<'k> Store<'k> {
             (Some(subject), Some(stored)) => *stored = subject,
             (Some(subject), None) => {
                 self.key.set_value(Box::new(subject));
-                STATS.keys_created.count();
+                if creates {
+                    STATS.keys_created.count();
+                }
             }
-            (None, Some(_)) => self.key.delete(),
-            (None, None) => {}
+            (None, _) => self.key.delete(),
         }
         applied.map(|()| end_us).map_err(|_| Error::INTERNAL)
     }

@@ -47,9 +47,18 @@ impl Bucket {
     fn new(used: u128, at_us: u64, rate: Rate) -> Self {
         let end_us = u128::from(at_us) + time_to_refill_us(used, rate);
         let end_ms = u64::try_from(end_us.div_ceil(1000)).unwrap_or(u64::MAX);
-        let life_ms = end_ms.saturating_sub(at_us / 1000);
-        let end_ms = if life_ms >= LIFE_FOREVER { MAX_AMOUNT } else { end_ms };
-        Self { used, at_us, end_ms }
+        Self { used, at_us, end_ms: packable_end_ms(end_ms, at_us) }
+    }
+
+    /// The bucket of which, at `rate`, nothing is used any more at `instant_ns` (Unix ns); rounded up
+    /// like a charge. `None` when that is past.
+    #[must_use]
+    pub fn until_ns(instant_ns: u64, rate: Rate, now_us: u64) -> Option<Self> {
+        let left_ns = u128::from(instant_ns).checked_sub(u128::from(now_us) * 1000)?;
+        let (units, micros) = rate.fraction();
+        let used = mul_div_ceil(left_ns, units << FRACTION, micros * 1000);
+        let used = used.min(u128::from(MAX_AMOUNT) << FRACTION);
+        (used > 0).then(|| Self::new(used, now_us, rate))
     }
 
     /// From this instant on (Unix ms) nothing is used any more.
@@ -87,7 +96,7 @@ impl Bucket {
             MAX_AMOUNT => MAX_AMOUNT,
             end_ms => end_ms - (self.at_us - now_us) / 1000,
         };
-        Some(Self { used: self.used, at_us: now_us, end_ms })
+        Some(Self { used: self.used, at_us: now_us, end_ms: packable_end_ms(end_ms, now_us) })
     }
 
     /// Appends the encoding: used units, fraction, instant, end.
@@ -232,6 +241,11 @@ impl Usage for View {
     fn reset_us(&self) -> u64 {
         self.wait_us(0)
     }
+}
+
+/// The end that the packed form can hold: one too far away is [`MAX_AMOUNT`].
+const fn packable_end_ms(end_ms: u64, at_us: u64) -> u64 {
+    if end_ms.saturating_sub(at_us / 1000) >= LIFE_FOREVER { MAX_AMOUNT } else { end_ms }
 }
 
 /// What refills in `elapsed_us`, times 2^32, rounded down.

@@ -53,12 +53,14 @@ impl<'s> Plan<'s> {
         })
     }
 
-    /// The changes that the clock rule makes under a refused call.
+    /// The changes that the clock rule makes under a refused call; a layer of cost 0 never writes.
+    #[must_use]
     pub fn settle<'a>(&self, layers: &[Layer<'a>]) -> Vec<Change<'a>> {
-        self.changes(layers, |view, _, _| view.settle())
+        self.changes(layers, |view, layer, _| view.settle().filter(|_| layer.ask.cost > 0))
     }
 
     /// The changes of a refund, for a charge made `age_us` ago.
+    #[must_use]
     pub fn refund<'a>(&self, layers: &[Layer<'a>], age_us: u64) -> Vec<Change<'a>> {
         self.changes(layers, |view, layer, _| view.refund(layer, age_us))
     }

@@ -16,6 +16,7 @@ pub mod layers;
 pub mod lease;
 pub mod limit;
 pub mod quota;
+pub mod redis_cell;
 pub mod state;
 pub mod subject;
 pub mod units;

@@ -57,6 +57,9 @@ mod tag {
 }
 
 impl<'a> Identity<'a> {
+    /// The unnamed bucket, the only limit of most keys.
+    pub const BUCKET: Self = Self { which: Which::Bucket, name: None };
+
     /// The lease limit of this name.
     #[must_use]
     pub const fn lease(name: Option<&'a [u8]>) -> Self {

@@ -36,8 +36,6 @@ pub enum Found<'s> {
 /// One limit's change, as an effect carries it.
 pub type Change<'a> = (Identity<'a>, Delta);
 
-const UNNAMED_BUCKET: Identity = Identity { which: Which::Bucket, name: None };
-
 impl Limit {
     fn is(&self, identity: &Identity) -> bool {
         self.which == identity.which && self.name.as_deref() == identity.name
@@ -58,12 +56,22 @@ impl Subject {
     pub fn find(&self, identity: &Identity) -> Option<Found<'_>> {
         match self {
             Self::One(bucket) => {
-                (*identity == UNNAMED_BUCKET).then(|| Found::Bucket(Bucket::from(*bucket)))
+                (*identity == Identity::BUCKET).then(|| Found::Bucket(Bucket::from(*bucket)))
             }
             Self::Many(limits) => {
                 let limit = limits.iter().find(|limit| limit.is(identity))?;
                 limit.state.as_ref().map(Found::State)
             }
+        }
+    }
+
+    /// The unnamed bucket, ended or not.
+    #[must_use]
+    pub fn bucket(&self) -> Option<Bucket> {
+        match self.find(&Identity::BUCKET)? {
+            Found::Bucket(bucket) => Some(bucket),
+            Found::State(State::Bucket(bucket)) => Some(Bucket::from(*bucket)),
+            Found::State(_) => None,
         }
     }
 
@@ -84,7 +92,7 @@ impl Subject {
         };
         let one = one
             .filter(|bucket| !bucket.has_ended(now_us))
-            .map(|bucket| (UNNAMED_BUCKET, Found::Bucket(bucket)));
+            .map(|bucket| (Identity::BUCKET, Found::Bucket(bucket)));
         let many = many
             .iter()
             .filter(move |limit| limit.end_us() > now_us)
@@ -129,7 +137,7 @@ impl Subject {
     /// [`Invalid`] when a change does not fit the state; no decided change does that. Changes before
     /// it stay applied.
     pub fn apply(slot: &mut Option<Self>, changes: &[Change], now_us: u64) -> Result<(), Invalid> {
-        if let [(UNNAMED_BUCKET, Delta::Bucket(bucket))] = changes
+        if let [(Identity::BUCKET, Delta::Bucket(bucket))] = changes
             && matches!(slot, None | Some(Self::One(_)))
         {
             *slot = Some(Self::One(PackedBucket::from(*bucket)));
@@ -162,7 +170,7 @@ impl Subject {
         match self {
             Self::One(bucket) => {
                 out.put_int(1);
-                UNNAMED_BUCKET.encode(false, out);
+                Identity::BUCKET.encode(false, out);
                 Bucket::from(*bucket).encode(out);
             }
             Self::Many(limits) => {

@@ -51,7 +51,8 @@ fn unit_ms(unit: &[u8]) -> Option<u64> {
     }
 }
 
-fn digits(text: &[u8]) -> Option<u64> {
+/// Digits and nothing else.
+pub(crate) fn digits(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;
     }
@@ -63,7 +64,8 @@ fn digits(text: &[u8]) -> Option<u64> {
     })
 }
 
-/// A refill rate as an exact fraction, from one unit per 366 days to 10^9 units per second.
+/// A refill rate as an exact fraction, from one unit per 366 days (292 years for
+/// [`Rate::per_seconds`]) to 10^9 units per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     /// Units (or 10^-k units: the decimals of the argument) …
@@ -76,8 +78,20 @@ impl Rate {
     /// `units` per `micros` microseconds, `None` when out of range.
     #[must_use]
     pub fn new(units: u128, micros: u128) -> Option<Self> {
+        Self::bounded(units, micros, u128::from(MAX_DURATION_MS) * 1000)
+    }
+
+    /// `count` units per `period_s` seconds, down to one unit per 2^63 − 1 nanoseconds (292 years):
+    /// the range of redis-cell. `None` when out of range.
+    #[must_use]
+    pub fn per_seconds(count: u64, period_s: u64) -> Option<Self> {
+        let slowest_us = u128::from(u64::MAX >> 1) / 1000;
+        Self::bounded(count.into(), u128::from(period_s) * 1_000_000, slowest_us)
+    }
+
+    /// `slowest_us`: the longest time, in microseconds, that a unit may take.
+    fn bounded(units: u128, micros: u128, slowest_us: u128) -> Option<Self> {
         let fastest = 1000; // units per microsecond
-        let slowest_us = u128::from(MAX_DURATION_MS) * 1000;
         let in_range = units > 0
             && micros > 0
             && units.checked_mul(slowest_us)? >= micros
@@ -153,6 +167,19 @@ mod tests {
         for bad in [&b"30"[..], b"s", b"0s", b"367d", b"1M", b"1.5s", b"1ss", b"-1s", b"", b"1s "] {
             assert_eq!(parse_duration_ms(bad), None, "{bad:?}");
         }
+    }
+
+    #[test]
+    fn rates_of_whole_seconds() {
+        let rate = |count, period_s| Rate::per_seconds(count, period_s).map(Rate::fraction);
+        assert_eq!(rate(30, 60), Rate::parse(b"30/60s").map(Rate::fraction));
+        assert!(rate(1, 9_223_372_036).is_some());
+        assert!(rate(1, 9_223_372_037).is_none());
+        assert!(rate(1_000_000_000, 1).is_some());
+        assert!(rate(1_000_000_001, 1).is_none());
+        assert!(rate(u64::MAX, u64::MAX).is_some());
+        assert!(rate(0, 1).is_none());
+        assert!(rate(1, 0).is_none());
     }
 
     #[test]

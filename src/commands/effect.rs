@@ -31,14 +31,20 @@ impl Command for Effect {
             return Err(Error::EFFECT);
         };
         let decoded = decode(effect.bytes()).map_err(|_| Error::EFFECT)?;
+        // What a primary or a file sends fits. What somebody sends by hand may not: then the value
+        // stays, for which it must be copied first.
+        let keep = !ctx.is_following();
         let mut key = Key::<Subject>::open(ctx, name);
         match decoded {
             Decoded::Whole(subject) => key.set_value(Box::new(subject)),
             Decoded::Effect { now_us, expire_ms, changes } => {
+                let kept = key.value_mut().filter(|_| keep).map(|subject| subject.clone());
                 let mut slot = key.value_mut().map(Subject::take);
-                let applied = Subject::apply(&mut slot, &changes, now_us);
+                if Subject::apply(&mut slot, &changes, now_us).is_err() {
+                    put_back(&mut key, if keep { kept } else { slot });
+                    return Err(Error::EFFECT);
+                }
                 store(&mut key, slot, expire_ms);
-                applied.map_err(|_| Error::EFFECT)?;
             }
         }
         key.close();
@@ -48,6 +54,16 @@ impl Command for Effect {
         announce(ctx, name, c"rl.e");
         ctx.reply_status(c"OK");
         Ok(())
+    }
+}
+
+/// Puts back what was taken out to try an effect that does not fit it.
+fn put_back(key: &mut Key<Subject>, subject: Option<Subject>) {
+    match (subject, key.value_mut()) {
+        (Some(subject), Some(stored)) => *stored = subject,
+        (None, Some(_)) => key.delete(),
+        // Nothing was taken: the key is missing or foreign.
+        (_, None) => {}
     }
 }
 

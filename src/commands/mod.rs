@@ -2,6 +2,7 @@
 
 mod acquire;
 mod bucket;
+mod cl_throttle;
 mod effect;
 mod info;
 mod mpeek;
@@ -17,8 +18,9 @@ mod specs;
 mod take;
 mod window;
 
-use crate::entry::register;
-use crate::server::{Category, Ctx, Failed, add_category};
+use crate::config;
+use crate::entry::{register, register_if_free};
+use crate::server::{Category, Ctx, Failed, add_category, log};
 
 /// Registers every command.
 pub fn load(ctx: &mut Ctx<'_>) -> Result<(), Failed> {
@@ -37,5 +39,9 @@ pub fn load(ctx: &mut Ctx<'_>) -> Result<(), Failed> {
     register::<mrefund::MRefund>(ctx, category)?;
     register::<info::Info>(ctx, category)?;
     register::<reset::Reset>(ctx, category)?;
-    register::<effect::Effect>(ctx, Category::NONE)
+    register::<effect::Effect>(ctx, Category::NONE)?;
+    if config::CL_THROTTLE.get() && !register_if_free::<cl_throttle::Throttle>(ctx, category)? {
+        log::notice(c"another module owns CL.THROTTLE, going on without it");
+    }
+    Ok(())
 }

@@ -113,6 +113,12 @@ pub fn add_category(ctx: &mut Ctx<'_>, name: &'static CStr) -> Category {
 /// Creates the command of `H`, in the ACL categories that it names and in `category`. Only while the
 /// module loads. Fails if the name is taken.
 pub fn create<H: Handler>(ctx: &mut Ctx<'_>, category: Category) -> Result<(), Failed> {
+    let created = create_if_free::<H>(ctx, category)?;
+    if created { Ok(()) } else { Err(Failed::about(c"the server refuses ", H::SPEC.name)) }
+}
+
+/// As [`create`]; answers `false` if the name is taken.
+pub fn create_if_free<H: Handler>(ctx: &mut Ctx<'_>, category: Category) -> Result<bool, Failed> {
     let spec = &H::SPEC;
     let (name, flags) = (spec.name.as_ptr(), spec.flags.as_ptr());
     // SAFETY: the context is that of OnLoad; all texts end in NUL and are copied. Key positions
@@ -120,12 +126,14 @@ pub fn create<H: Handler>(ctx: &mut Ctx<'_>, category: Category) -> Result<(), F
     let command = unsafe {
         let created =
             api!(RedisModule_CreateCommand)(ctx.as_raw(), name, Some(call::<H>), flags, 0, 0, 0);
-        Failed::unless(created, c"")
-            .map_err(|_| Failed::about(c"the server refuses ", spec.name))?;
+        if created != raw::REDISMODULE_OK as c_int {
+            return Ok(false);
+        }
         api!(RedisModule_GetCommand)(ctx.as_raw(), name)
     };
     set_info(command, spec)?;
-    set_categories(command, spec, category)
+    set_categories(command, spec, category)?;
+    Ok(true)
 }
 
 fn set_categories(

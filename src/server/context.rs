@@ -58,6 +58,13 @@ impl<'a> Ctx<'a> {
         }
     }
 
+    /// Whether the call comes from a primary, a slot migration or a file, not from a client.
+    #[must_use]
+    pub fn is_following(&self) -> bool {
+        let following = raw::REDISMODULE_CTX_FLAGS_REPLICATED | raw::REDISMODULE_CTX_FLAGS_LOADING;
+        self.flags() & following != 0
+    }
+
     /// Sends the call to replicas and the AOF as it came.
     pub fn replicate_verbatim(&self) {
         // SAFETY: the context is that of a running command.

@@ -58,7 +58,10 @@ mod spec;
 
 pub use args::{Arg, Args};
 pub use clock::now_us;
-pub use command::{Category, Handler, KeyPositions, add_category, create as create_command};
+pub use command::{
+    Category, Handler, KeyPositions, add_category, create as create_command,
+    create_if_free as create_command_if_free,
+};
 pub use config::{BoolOption, load as load_options};
 pub use context::Ctx;
 pub use datatype::{NativeType, TypeSlot, register as register_type};
