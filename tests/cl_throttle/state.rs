@@ -111,7 +111,7 @@ fn a_full_server_refuses_new_keys_only() {
     throttle(&mut con, "k 4 1 3600");
     let instant_ns = (server.time_us() + 3_600_000_000) * 1_000;
     cmd!(con, "SET", "old", instant_ns, "PXAT", instant_ns / 1_000_000);
-    cmd!(con, "CONFIG", "SET", "maxmemory", "1mb");
+    cmd!(con, "CONFIG", "SET", "maxmemory", 1);
     assert!(err!(con, "CL.THROTTLE", "new", 4, 1, 3600).starts_with("OOM"));
     assert_eq!(throttle(&mut con, "new 4 1 3600 0"), [0, 5, 5, -1, 0]);
     assert_eq!(throttle(&mut con, "k 4 1 3600"), [0, 5, 3, -1, 7_200]);
