@@ -1,5 +1,5 @@
 //! CL.THROTTLE: redis-cell's command, reply for reply.
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod support;
 
