@@ -154,16 +154,16 @@ fn a_hammered_key_that_refuses_is_not_evicted() {
     while Instant::now() < end {
         assert_eq!(five(&say(&mut con, "RL.BUCKET hot 1/366d 1"))[0], 0);
     }
-    let limit = used_memory(&server) - 1_000_000;
+    let limit = used_memory(&server) - 500_000;
     cmd!(con, "CONFIG", "SET", "maxmemory", limit);
-    for n in 0..20_000 {
+    for n in 0..6_000 {
         say(&mut con, &format!("RL.BUCKET new:{n} 1/366d 1"));
         if n % 10 == 0 {
             assert_eq!(five(&say(&mut con, "RL.BUCKET hot 1/366d 1"))[0], 0, "evicted at {n}");
         }
     }
     let evicted: u64 = server.info("evicted_keys").unwrap().parse().unwrap();
-    assert!(evicted > 10_000, "{evicted}");
+    assert!((6_000..18_000).contains(&evicted), "{evicted} of 20,000 cold keys");
 }
 
 #[test]
