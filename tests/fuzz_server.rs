@@ -2,7 +2,7 @@
 //! answer within the grammar, and hold the same as its replica in the end.
 //!
 //! `RL_FUZZ_COMMANDS` is the number of commands (default 40,000), `RL_FUZZ_SEED` the seed.
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod fuzz;
 mod support;
