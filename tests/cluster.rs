@@ -1,5 +1,5 @@
 //! A cluster of three masters and three replicas, used, resharded and broken under load.
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod cluster_client;
 mod support;

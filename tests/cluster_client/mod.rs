@@ -4,6 +4,7 @@
 use crate::support::*;
 use redis::{Connection, ConnectionAddr, ConnectionLike as _, IntoConnectionInfo as _, Value};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::time::Duration;
 
 /// Three masters, each with a replica.
@@ -135,14 +136,14 @@ pub struct Client {
 
 impl Client {
     fn connection(&mut self, port: u16) -> Option<&mut Connection> {
-        if !self.connections.contains_key(&port) {
+        if let Entry::Vacant(free) = self.connections.entry(port) {
             let address = ConnectionAddr::Tcp("127.0.0.1".to_owned(), port);
             let address = address.into_connection_info().ok()?;
             let settings = address.redis_settings().clone().set_skip_set_lib_name();
             let client = redis::Client::open(address.set_redis_settings(settings)).ok()?;
             let con = client.get_connection_with_timeout(Duration::from_secs(1)).ok()?;
             con.set_read_timeout(Some(Duration::from_secs(2))).ok()?;
-            self.connections.insert(port, con);
+            free.insert(con);
         }
         self.connections.get_mut(&port)
     }
