@@ -1,7 +1,7 @@
 # Two commands matter: `make run` and `make test`. The scripts can be called without make, too.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-one lint fuzz valgrind miri soak
+.PHONY: help setup run test test-one lint bench fuzz valgrind miri soak
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -20,6 +20,9 @@ test-one: ## the integration suite on one server: SERVER=redis-8.2, valkey-9.1 o
 
 lint: ## formatting, clippy and documentation, warnings denied
 	@scripts/lint
+
+bench: ## side-by-side speed (20 minutes; QUICK=1: 3); SERVER=redis-8.2, valkey-9.1, all; PEER_MODULE=path
+	@scripts/bench
 
 # The long forms, for before a release; docs/reliability.md says what each proves.
 

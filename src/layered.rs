@@ -9,7 +9,7 @@ use crate::server::{Arg, Args, Ctx, KeyPositions, KeyView, Kind, now_us};
 use crate::stats::STATS;
 use crate::store::{Store, announce};
 use redis_limiter_core::law::Outcome;
-use redis_limiter_core::layers::{Plan, deciding_layer};
+use redis_limiter_core::layers::{Plan, deciding_layer, look_ahead};
 use redis_limiter_core::limit::{Layer, MAX_LAYERS};
 use redis_limiter_core::subject::{Change, Subject};
 use redis_limiter_core::verdict::Verdict;
@@ -71,31 +71,51 @@ impl<'a> LayeredCall<'a> {
 
     fn peek(&self, ctx: &Ctx<'_>) -> Result<Answer, Error> {
         let now_us = now_us();
-        let mut answer = Answer::default();
+        let mut keys = Vec::with_capacity(self.groups.len());
         for (index, group) in self.groups.iter().enumerate() {
             if self.groups[..index].iter().any(|other| other.name.bytes() == group.name.bytes()) {
                 return Err(Error::SAME_KEY);
             }
             let key = KeyView::<Subject>::open(ctx, group.name);
-            let subject = match key.kind() {
-                Kind::Foreign => return Err(Error::WRONG_TYPE),
-                Kind::Empty => None,
-                Kind::Ours(subject) => Some(subject),
-            };
-            answer.add(&check(subject, &group.layers, now_us)?, &group.layers);
+            if matches!(key.kind(), Kind::Foreign) {
+                return Err(Error::WRONG_TYPE);
+            }
+            keys.push(key);
         }
-        Ok(answer)
+        let each = keys.iter().zip(&self.groups);
+        let plans: Result<Vec<_>, Error> = each
+            .map(|(key, group)| {
+                let subject = match key.kind() {
+                    Kind::Ours(subject) => Some(subject),
+                    Kind::Empty | Kind::Foreign => None,
+                };
+                check(subject, &group.layers, now_us)
+            })
+            .collect();
+        Ok(self.answer(&mut plans?))
+    }
+
+    /// What the layers say, and whether a refusal holds as long as they promise.
+    fn answer(&self, plans: &mut [Plan]) -> Answer {
+        if !plans.iter().all(Plan::admits) {
+            let layers: Vec<&[Layer]> = self.groups.iter().map(|group| &group.layers[..]).collect();
+            look_ahead(plans, &layers);
+        }
+        let mut answer = Answer::default();
+        for (plan, group) in plans.iter().zip(&self.groups) {
+            answer.add(plan, &group.layers);
+        }
+        answer
     }
 
     fn take(&self, ctx: &mut Ctx<'_>, event: &'static CStr) -> Result<Answer, Error> {
         let now_us = now_us();
         let mut stores = self.open(ctx, now_us)?;
-        let plans = self.check_all(&stores, now_us)?;
+        let mut plans = self.check_all(&stores, now_us)?;
         let admitted = plans.iter().all(Plan::admits);
-        let mut answer = Answer::default();
+        let mut answer = self.answer(&mut plans);
         let mut changes: Vec<Vec<Change>> = Vec::with_capacity(plans.len());
         for ((plan, group), store) in plans.iter().zip(&self.groups).zip(&stores) {
-            answer.add(plan, &group.layers);
             changes.push(if admitted {
                 let charges = plan.charge(&group.layers);
                 if !charges.is_empty() {
@@ -129,10 +149,7 @@ impl<'a> LayeredCall<'a> {
             .collect();
         drop(plans);
         self.apply(&mut stores, &changes)?;
-        let mut answer = Answer::default();
-        for (plan, group) in self.check_all(&stores, now_us)?.iter().zip(&self.groups) {
-            answer.add(plan, &group.layers);
-        }
+        let answer = self.answer(&mut self.check_all(&stores, now_us)?);
         drop(stores);
         self.announce(ctx, &changes, event);
         Ok(answer)

@@ -137,9 +137,8 @@ fn limit_0_refuses_everything_but_force() {
 
 #[test]
 fn says_never_when_the_cost_does_not_fit() {
-    needs_clock!();
-    let still = Still::at_noon();
-    let mut con = still.server.connection();
+    let server = Server::start();
+    let mut con = server.connection();
     let never = [0, 5, 5, -1, 0];
     con.expect(&[
         ("RL.BUCKET k 1 5 6", never),

@@ -393,5 +393,12 @@ fn random_words_do_no_harm() {
             assert!(!error.contains("internal"), "{}: {error}", shown(&sent));
         }
     }
+    // No key of ours was left without an expiry.
+    let Value::Array(keys) = con.ask("KEYS *") else { panic!() };
+    for key in &keys {
+        let Value::BulkString(name) = key else { panic!("{key:?}") };
+        let expires = int(&cmd!(con, "PTTL", name)) > 0;
+        assert!(expires || plain(&cmd!(con, "TYPE", name)) != "rl-limits", "{}", escape(name));
+    }
     log_is_clean(&server);
 }

@@ -167,6 +167,11 @@ fn reset_forgives_debt_and_ends_leases() {
     assert_eq!(con.five("RL.BUCKET k 1/1h 5"), [1, 5, 4, 0, 3_600_000]);
     assert_eq!(con.number("RL.RESET k LEASE"), 1);
     assert_eq!(con.number("RL.RENEW k a 1h"), 0);
+    // The key's expiry follows what is left.
+    con.ask("RL.QUOTA k year 5");
+    assert!(con.number("PTTL k") > 200 * 86_400_000);
+    assert_eq!(con.number("RL.RESET k QUOTA year"), 1);
+    assert!((3_600_000..=3_720_000).contains(&con.number("PTTL k")));
     // An ended limit is nothing to forget.
     con.ask("RL.WINDOW k 1s 9 FIXED");
     still.clock.advance_ms(1000);

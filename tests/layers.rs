@@ -186,9 +186,8 @@ fn a_lease_layer_takes_one_slot() {
 
 #[test]
 fn thirty_two_layers_and_no_more() {
-    needs_clock!();
-    let still = Still::at_noon();
-    let mut con = still.server.connection();
+    let server = Server::start();
+    let mut con = server.connection();
     let layers =
         |count: usize| -> String { (0..count).map(|n| format!(" BUCKET 1 9 AS b{n}")).collect() };
     let reply = con.ask(&format!("RL.TAKE k DETAIL{}", layers(32)));
@@ -211,9 +210,8 @@ fn thirty_two_layers_and_no_more() {
 
 #[test]
 fn two_layers_for_the_same_limit_are_an_error() {
-    needs_clock!();
-    let still = Still::at_noon();
-    let mut con = still.server.connection();
+    let server = Server::start();
+    let mut con = server.connection();
     for (one, other) in [
         ("BUCKET 1 9", "BUCKET 2 8"),
         ("BUCKET 1 9 AS x", "BUCKET 2 8 COST 3 AS x"),

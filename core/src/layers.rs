@@ -97,6 +97,48 @@ impl<'s> Plan<'s> {
     }
 }
 
+/// Makes the promise of a refused call true. A held lease id is admitted now, but when its lease ends
+/// before the other layers admit, the call has to wait for a new lease, too: such a layer counts as
+/// refusing. All other layers that admit now do so later as well.
+pub fn look_ahead(plans: &mut [Plan], layers: &[&[Layer]]) {
+    while let Some(wait_ms) = longest_wait_ms(plans) {
+        let mut changed = false;
+        for (plan, layers) in plans.iter_mut().zip(layers) {
+            for ((view, outcome), layer) in plan.layers.iter_mut().zip(*layers) {
+                if matches!(outcome, Outcome::Admit { .. })
+                    && let Some((over_ms, anew)) = view.lapse(layer)
+                    && over_ms <= wait_ms
+                    && wait_ms_of(anew).is_none_or(|anew_ms| anew_ms > wait_ms)
+                {
+                    *outcome = anew;
+                    changed = true;
+                }
+            }
+        }
+        if !changed {
+            return;
+        }
+    }
+}
+
+/// How long the layers refuse; `None` when none does, or one for ever.
+fn longest_wait_ms(plans: &[Plan]) -> Option<u64> {
+    let outcomes = plans.iter().flat_map(Plan::outcomes);
+    let waits = outcomes.filter(|outcome| matches!(outcome, Outcome::Refuse { .. }));
+    waits
+        .map(wait_ms_of)
+        .try_fold(0, |longest, wait_ms| Some(longest.max(wait_ms?)))
+        .filter(|&ms| ms > 0)
+}
+
+/// Milliseconds until `outcome` is an admission; `None` for never.
+fn wait_ms_of(outcome: Outcome) -> Option<u64> {
+    match outcome {
+        Outcome::Admit { .. } => Some(0),
+        Outcome::Refuse { retry_after_ms } => u64::try_from(retry_after_ms).ok(),
+    }
+}
+
 /// The index of the layer that decides. Refused: the refusing layer with the longest wait, −1 being
 /// the longest. Admitted: the one with the fewest further calls. Ties go to the first.
 #[must_use]

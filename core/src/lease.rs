@@ -154,6 +154,18 @@ impl<'a> View<'a> {
         }
     }
 
+    /// When the lease by which `claim` is admitted now will be over (milliseconds from now, rounded
+    /// up), and the refusal of the same claim from then on: until when a new lease would fit. `None`
+    /// unless it is admitted as held.
+    #[must_use]
+    pub fn lapse(&self, limit: u64, claim: &Claim, leave: u64) -> Option<(u64, Outcome)> {
+        let held = claim.id.and_then(|id| self.held(id)).filter(|_| !claim.nx && limit > 0)?;
+        let ask = Ask { cost: claim.slots, leave, charging: Charging::Whole };
+        let until_us = self.until_us(held.end_us);
+        let anew = not_before(law::decide(self, limit, &ask).ok()?, until_us);
+        Some((ceil_ms(until_us), anew))
+    }
+
     /// The change that an admitted `claim` makes. `None` for 0 slots or without an id.
     #[must_use]
     pub fn charge(&self, claim: &Claim) -> Option<Delta> {

@@ -351,6 +351,17 @@ impl<'s> View<'s> {
         })
     }
 
+    /// Of a layer that is admitted because its lease id is held: when that lease is over
+    /// (milliseconds from now), and the refusal that follows.
+    pub(crate) fn lapse(&self, layer: &Layer) -> Option<(u64, Outcome)> {
+        match self {
+            Self::Lease(view) if layer.ask.cost > 0 => {
+                view.lapse(layer.capacity(), &claim(layer), layer.ask.leave)
+            }
+            _ => None,
+        }
+    }
+
     /// The change of a call that the law admitted; None when nothing is charged.
     #[must_use]
     pub fn charge(&self, layer: &Layer, outcome: Outcome) -> Option<Delta> {

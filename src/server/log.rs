@@ -8,11 +8,6 @@ pub fn notice(message: &'static CStr) {
     write(c"notice", message, c"");
 }
 
-/// Something the operator should look at.
-pub fn warning(message: &'static CStr) {
-    write(c"warning", message, c"");
-}
-
 /// A warning about `subject`, named at its end.
 pub fn warning_about(message: &'static CStr, subject: &'static CStr) {
     write(c"warning", message, subject);

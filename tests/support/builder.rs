@@ -16,6 +16,7 @@ pub struct Builder {
     port: Option<u16>,
     clock: Option<(PathBuf, PathBuf)>,
     cluster: bool,
+    variables: Vec<(&'static str, PathBuf)>,
 }
 
 impl Builder {
@@ -28,6 +29,7 @@ impl Builder {
             port: None,
             clock: None,
             cluster: false,
+            variables: Vec::new(),
         }
     }
 
@@ -42,6 +44,13 @@ impl Builder {
     #[must_use]
     pub fn module_args(mut self, args: &[&str]) -> Self {
         self.module_args.extend(args.iter().map(ToString::to_string));
+        self
+    }
+
+    /// An environment variable of the server process.
+    #[must_use]
+    pub fn env(mut self, name: &'static str, value: impl Into<PathBuf>) -> Self {
+        self.variables.push((name, value.into()));
         self
     }
 
@@ -108,10 +117,11 @@ impl Builder {
 
     /// Environment of the server process.
     pub(super) fn environment(&self) -> Vec<(&'static str, PathBuf)> {
-        match &self.clock {
-            Some((shim, file)) => vec![("LD_PRELOAD", shim.clone()), ("RL_CLOCK", file.clone())],
-            None => Vec::new(),
-        }
+        let clock = self
+            .clock
+            .iter()
+            .flat_map(|(shim, file)| [("LD_PRELOAD", shim.clone()), ("RL_CLOCK", file.clone())]);
+        clock.chain(self.variables.iter().cloned()).collect()
     }
 
     /// The configuration file of a server in `dir` on `port`.

@@ -1,0 +1,275 @@
+//! The clock steps back and forth under load, for every kind of limit.
+//!
+//! What counts is the time that the server has *seen*: all that its clock went forward between calls.
+//! A step forward is time seen, as if it had passed; a step back is none. Over the time seen no limit
+//! may be exceeded, and nobody may wait longer than the limit itself makes him.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod support;
+mod workload;
+use support::*;
+use workload::{Rng, START_US, say};
+
+use redis::Connection;
+use std::collections::BTreeMap;
+
+/// A limit of 20 units, and the law of it.
+struct Kind {
+    call: &'static str,
+    /// In any span as long as this (ms of time seen) …
+    span_ms: u64,
+    /// … at most so many units are admitted.
+    most: u64,
+    /// Nobody waits longer for one unit.
+    longest_wait_ms: i64,
+}
+
+const KINDS: [Kind; 6] = [
+    // 20 at once and 10 a second.
+    Kind { call: "RL.BUCKET k 10 20", span_ms: 2_000, most: 40, longest_wait_ms: 100 },
+    Kind { call: "RL.WINDOW k 1600ms 20", span_ms: 1_600, most: 20, longest_wait_ms: 1_700 },
+    // Twice the limit across an edge.
+    Kind { call: "RL.WINDOW k 1600ms 20 FIXED", span_ms: 1_600, most: 40, longest_wait_ms: 1_600 },
+    Kind { call: "RL.WINDOW k 1600ms 20 LOG", span_ms: 1_600, most: 20, longest_wait_ms: 1_601 },
+    Kind { call: "RL.ACQUIRE k 20 1600ms", span_ms: 1_600, most: 20, longest_wait_ms: 1_600 },
+    Kind {
+        call: "RL.TAKE k BUCKET 10 20 WINDOW 1600ms 20 LOG",
+        span_ms: 1_600,
+        most: 20,
+        longest_wait_ms: 1_601,
+    },
+];
+
+const STEPS_MS: [i64; 6] =
+    [-1_000, 1_000, -3_600_000, 3_600_000, -365 * 86_400_000, 365 * 86_400_000];
+
+/// One key under load, and all that was admitted on it.
+struct Load<'a> {
+    kind: &'a Kind,
+    clock: &'a Clock,
+    con: Connection,
+    last_us: u64,
+    seen_us: u64,
+    admitted_us: Vec<u64>,
+}
+
+impl Load<'_> {
+    /// Calls once: whether it was admitted, and how long to wait if not.
+    fn call(&mut self) -> (bool, i64) {
+        let now_us = self.clock.now_us();
+        self.seen_us += now_us.saturating_sub(self.last_us);
+        self.last_us = now_us;
+        let reply = five(&say(&mut self.con, self.kind.call));
+        if reply[0] == 1 {
+            self.admitted_us.push(self.seen_us);
+            return (true, 0);
+        }
+        assert!(
+            (1..=self.kind.longest_wait_ms).contains(&reply[3]),
+            "{}: locked out for {} ms",
+            self.kind.call,
+            reply[3]
+        );
+        (false, reply[3])
+    }
+
+    /// Nothing but this client uses the limit: the wait is exact.
+    fn wait_out(&mut self, retry_ms: i64) {
+        let retry_ms = u64::try_from(retry_ms).unwrap();
+        self.clock.advance_ms(retry_ms - 1);
+        assert!(!self.call().0, "{}: admitted 1 ms early", self.kind.call);
+        self.clock.advance_ms(1);
+        assert!(self.call().0, "{}: not admitted in time", self.kind.call);
+    }
+
+    /// No span of the time seen has more than the law allows.
+    fn check_law(&self) {
+        let (span_us, most) = (self.kind.span_ms * 1000, usize::try_from(self.kind.most).unwrap());
+        for (n, &at_us) in self.admitted_us.iter().enumerate().skip(most) {
+            let first_us = self.admitted_us[n - most];
+            assert!(
+                at_us - first_us >= span_us,
+                "{}: {} units within {} us",
+                self.kind.call,
+                most + 1,
+                at_us - first_us
+            );
+        }
+    }
+}
+
+fn under_steps(kind: &Kind, seed: u64) {
+    let clock = Clock::new(START_US);
+    let server = Server::builder().clock(&clock).start();
+    let replica = Server::builder().clock(&clock).replica_of(&server).start();
+    let con = server.connection();
+    let mut load =
+        Load { kind, clock: &clock, con, last_us: START_US, seen_us: 0, admitted_us: Vec::new() };
+    let mut rng = Rng::new(seed);
+    for _ in 0..1_500 {
+        match rng.below(40) {
+            0 => {
+                let step = STEPS_MS[usize::try_from(rng.below(6)).unwrap()];
+                // Stay near the start: far in the past is before the servers' own time.
+                let far = clock.now_ms().abs_diff(START_US / 1000) > 2 * 365 * 86_400_000;
+                let back = clock.now_us() > START_US;
+                clock.step_us(
+                    1000 * if far { step.abs() * if back { -1 } else { 1 } } else { step },
+                );
+            }
+            1 => clock.advance_us(rng.below(kind.span_ms * 1000)),
+            _ => clock.advance_us(rng.below(60_000)),
+        }
+        if let (false, retry_ms) = load.call()
+            && rng.one_in(3)
+        {
+            load.wait_out(retry_ms);
+        }
+    }
+    assert!(load.admitted_us.len() > 200, "{}: hardly anything admitted", kind.call);
+    load.check_law();
+    replica.wait_in_sync(&server);
+    assert_eq!(replica.digest_all(), server.digest_all(), "{}", kind.call);
+    workload::assert_no_propagation_error(&replica);
+}
+
+macro_rules! steps {
+    ($($name:ident: $index:expr;)+) => {$(
+        #[test]
+        fn $name() {
+            needs_clock!();
+            under_steps(&KINDS[$index], 40 + $index);
+        }
+    )+};
+}
+
+steps! {
+    a_bucket: 0;
+    a_sliding_window: 1;
+    a_fixed_window: 2;
+    a_log: 3;
+    leases: 4;
+    layers: 5;
+}
+
+/// What a step of each size does to a limit that is used up: back, the wait is the same; forward, it
+/// is over as soon as the time was seen.
+#[test]
+fn one_step_never_locks_out() {
+    needs_clock!();
+    for kind in &KINDS {
+        for step_ms in STEPS_MS {
+            let clock = Clock::new(START_US);
+            let server = Server::builder().clock(&clock).start();
+            let con = server.connection();
+            let (last_us, admitted_us) = (START_US, Vec::new());
+            let mut load = Load { kind, clock: &clock, con, last_us, seen_us: 0, admitted_us };
+            while load.call().0 {}
+            clock.step_us(step_ms * 1000);
+            match load.call() {
+                (true, _) => assert!(step_ms > 0, "{}: a step back admits", kind.call),
+                (false, retry_ms) => load.wait_out(retry_ms),
+            }
+        }
+    }
+}
+
+/// A quota period is identified by its end; in none is more admitted than the limit.
+struct Quota<'a> {
+    call: String,
+    clock: &'a Clock,
+    con: Connection,
+    admitted: BTreeMap<u64, u32>,
+}
+
+impl Quota<'_> {
+    fn call(&mut self) -> bool {
+        let reply = five(&say(&mut self.con, &self.call));
+        if reply[0] == 1 {
+            let end_ms = self.clock.now_ms() + u64::try_from(reply[4]).unwrap();
+            // The answer is rounded up; no period ends between two seconds.
+            *self.admitted.entry(end_ms / 1000).or_default() += 1;
+        }
+        reply[0] == 1
+    }
+}
+
+#[test]
+fn no_quota_period_is_opened_twice() {
+    needs_clock!();
+    const LIMIT: u32 = 5;
+    // The clock is never further back than this, which is less than the period: else the stored
+    // period may be void.
+    let cases = [
+        ("minute", 59_000),
+        ("hour", 3_500_000),
+        ("day", 3_600_000),
+        ("day", 80_000_000),
+        ("week", 3_600_000),
+        ("month", 3_600_000),
+        ("month", 86_400_000),
+        ("year", 3_600_000),
+    ];
+    for (seed, (period, step_ms)) in (1..).zip(cases) {
+        let clock = Clock::new(START_US);
+        let server = Server::builder().clock(&clock).start();
+        let zone = if ["minute", "hour"].contains(&period) { "" } else { " TZ Europe/Berlin" };
+        let call = format!("RL.QUOTA k {period} {LIMIT}{zone}");
+        let con = server.connection();
+        let mut quota = Quota { call, clock: &clock, con, admitted: BTreeMap::new() };
+        let (mut rng, mut latest_us) = (Rng::new(seed), START_US);
+        for _ in 0..600 {
+            if rng.one_in(4) {
+                let step_us = rng.below(step_ms * 1000);
+                latest_us = latest_us.max(clock.now_us());
+                let back_us = clock.now_us() - step_us;
+                let back = rng.below(5) < 2 && back_us + step_ms * 1000 > latest_us;
+                clock.set_us(if back { back_us } else { clock.now_us() + step_us });
+            }
+            quota.call();
+            quota.call();
+        }
+        assert!(quota.admitted.values().any(|&n| n == LIMIT), "{period}: never used up");
+        for (end, n) in quota.admitted {
+            assert!(n <= LIMIT, "{period} that ends at {end}: {n} admitted");
+        }
+    }
+}
+
+#[test]
+fn around_midnight_both_days_have_one_quota() {
+    needs_clock!();
+    for step_ms in [1_000, 3_600_000] {
+        // Just before midnight in UTC.
+        let clock = Clock::new(1_774_828_799_600_000);
+        let server = Server::builder().clock(&clock).start();
+        let call = "RL.QUOTA k day 3".to_owned();
+        let con = server.connection();
+        let mut quota = Quota { call, clock: &clock, con, admitted: BTreeMap::new() };
+        while quota.call() {}
+        for _ in 0..3 {
+            clock.step_us(step_ms * 1000);
+            while quota.call() {}
+            clock.step_us(-step_ms * 1000);
+            assert!(!quota.call(), "the new day's period stays until its own end");
+        }
+        assert_eq!(quota.admitted.values().copied().collect::<Vec<_>>(), [3, 3]);
+    }
+}
+
+#[test]
+fn a_grossly_wrong_clock_does_not_lock_a_quota() {
+    needs_clock!();
+    let clock = Clock::new(START_US);
+    let server = Server::builder().clock(&clock).start();
+    let mut con = server.connection();
+    for period in ["minute", "hour", "day", "week", "month"] {
+        let call = format!("RL.QUOTA {period} {period} 1");
+        assert_eq!(five(&say(&mut con, &call))[0], 1);
+        let refused = five(&say(&mut con, &call));
+        assert_eq!((refused[0], refused[3]), (0, refused[4]), "until the stored end");
+        clock.step_us(-365 * 86_400_000_000);
+        assert_eq!(five(&say(&mut con, &call))[0], 1, "{period}: a period a year ahead is void");
+        clock.step_us(365 * 86_400_000_000);
+    }
+}
