@@ -360,10 +360,3 @@ proptest! {
         }
     }
 }
-
-#[test]
-fn the_calendar_is_not_left_lent() {
-    // A refused zone must not block the next look-up.
-    check(&["QUOTA", "day", "1", "TZ", "Mars/Base"].map(|word| word.as_bytes().to_vec()));
-    assert!(calendar::with(|calendar| calendar.zone(b"Europe/Berlin")).is_some());
-}
