@@ -3,7 +3,6 @@
 
 use super::{Call, Form, read_layers};
 use crate::args::Cursor;
-use crate::calendar;
 use crate::error::Error;
 use crate::options::{self, Allowed, Options};
 use proptest::prelude::*;
