@@ -1,7 +1,7 @@
 # Two commands matter: `make run` and `make test`. The scripts can be called without make, too.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-one lint bench
+.PHONY: help setup run test test-one lint bench fuzz valgrind miri soak
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -23,3 +23,17 @@ lint: ## formatting, clippy and documentation, warnings denied
 
 bench: ## side-by-side speed (20 minutes; QUICK=1: 3); SERVER=redis-8.2, valkey-9.1, all; PEER_MODULE=path
 	@scripts/bench
+
+# The long forms, for before a release; docs/reliability.md says what each proves.
+
+fuzz: ## libFuzzer on each target of fuzz/ (SECONDS=300 each); needs nightly and cargo-fuzz
+	@scripts/fuzz "$(or $(SECONDS),300)"
+
+valgrind: ## integration tests on a server under memcheck
+	@scripts/valgrind
+
+miri: ## core's unit tests interpreted; needs nightly's component miri
+	@scripts/miri
+
+soak: ## 10 million calls without a leak, and latency under 10,000 connections beside SET
+	@scripts/soak

@@ -8,7 +8,7 @@
 //!    then, in any order, [AS name] [COST n] [LEAVE n]
 //! ```
 
-use crate::args::Cursor;
+use crate::args::{ArgSource, Cursor};
 use crate::error::Error;
 use crate::options::{self, Allowed, Options};
 use redis_limiter_core::law::{Ask, Charging};
@@ -39,7 +39,10 @@ pub struct Call {
 
 impl Call {
     /// Reads `[COST n] [FORCE | AGE duration] [DETAIL]` in any order.
-    pub fn read(cursor: &mut Cursor, form: Form) -> Result<Self, Error> {
+    pub fn read<'a>(
+        cursor: &mut Cursor<'a, impl ArgSource<'a>>,
+        form: Form,
+    ) -> Result<Self, Error> {
         let (mut cost, mut force, mut age_ms, mut detail) = (None, None, None, None);
         loop {
             let repeated = if cursor.keyword(b"COST") {
@@ -69,7 +72,7 @@ impl Call {
 /// Reads the layers of one key, up to the end or the next `KEY`; at least one, at most
 /// `most`.
 pub fn read_layers<'a>(
-    cursor: &mut Cursor<'a>,
+    cursor: &mut Cursor<'a, impl ArgSource<'a>>,
     form: Form,
     call: &Call,
     most: usize,
@@ -88,7 +91,7 @@ pub fn read_layers<'a>(
 }
 
 fn read_layer<'a>(
-    cursor: &mut Cursor<'a>,
+    cursor: &mut Cursor<'a, impl ArgSource<'a>>,
     form: Form,
     call: &Call,
 ) -> Result<Option<Layer<'a>>, Error> {
@@ -139,3 +142,6 @@ fn layer<'a>(
         Ask { cost: options.cost.unwrap_or(cost), leave: options.leave.unwrap_or(0), charging };
     Ok(Layer { params, name: options.name, ask })
 }
+
+#[cfg(test)]
+mod grammar;

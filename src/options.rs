@@ -1,6 +1,6 @@
 //! The arguments that commands share: positional values, and options in any order, each at most once.
 
-use crate::args::Cursor;
+use crate::args::{ArgSource, Cursor};
 use crate::calendar;
 use crate::error::Error;
 use redis_limiter_core::calendar::{Anchor, Period, Zone};
@@ -71,7 +71,10 @@ pub struct Options<'a> {
 
 impl<'a> Options<'a> {
     /// Reads options until something else, or the end, comes.
-    pub fn read(cursor: &mut Cursor<'a>, allowed: Allowed) -> Result<Self, Error> {
+    pub fn read(
+        cursor: &mut Cursor<'a, impl ArgSource<'a>>,
+        allowed: Allowed,
+    ) -> Result<Self, Error> {
         let mut options = Self::default();
         while options.read_one(cursor, allowed)? {}
         if options.charging == Some(Charging::Force) && options.leave.is_some() {
@@ -80,7 +83,11 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    fn read_one(&mut self, cursor: &mut Cursor<'a>, allowed: Allowed) -> Result<bool, Error> {
+    fn read_one(
+        &mut self,
+        cursor: &mut Cursor<'a, impl ArgSource<'a>>,
+        allowed: Allowed,
+    ) -> Result<bool, Error> {
         if cursor.keyword(b"AS") {
             once(&mut self.name, name(cursor)?)?;
         } else if allowed.cost && cursor.keyword(b"COST") {
@@ -150,12 +157,12 @@ fn mode(word: &[u8]) -> Option<WindowMode> {
 }
 
 /// An amount, or `error`, which names the argument.
-pub fn amount(cursor: &mut Cursor, error: Error) -> Result<u64, Error> {
+pub fn amount<'a>(cursor: &mut Cursor<'a, impl ArgSource<'a>>, error: Error) -> Result<u64, Error> {
     cursor.take().and_then(parse_amount).ok_or(error)
 }
 
 /// The optional positional `cost`: whatever is no keyword of an option is meant as the cost.
-pub fn cost(cursor: &mut Cursor, error: Error) -> Result<u64, Error> {
+pub fn cost<'a>(cursor: &mut Cursor<'a, impl ArgSource<'a>>, error: Error) -> Result<u64, Error> {
     const KEYWORDS: [&[u8]; 11] = [
         b"AS", b"LEAVE", b"FORCE", b"UPTO", b"MAXWAIT", b"TZ", b"ANCHOR", b"ID", b"NX", b"SLIDING",
         b"FIXED",
@@ -169,28 +176,31 @@ pub fn cost(cursor: &mut Cursor, error: Error) -> Result<u64, Error> {
 }
 
 /// `rate`
-pub fn rate(cursor: &mut Cursor) -> Result<Rate, Error> {
+pub fn rate<'a>(cursor: &mut Cursor<'a, impl ArgSource<'a>>) -> Result<Rate, Error> {
     cursor.take().and_then(Rate::parse).ok_or(Error::RATE)
 }
 
 /// `window`
-pub fn window_ms(cursor: &mut Cursor) -> Result<u64, Error> {
+pub fn window_ms<'a>(cursor: &mut Cursor<'a, impl ArgSource<'a>>) -> Result<u64, Error> {
     let length_ms = cursor.take().and_then(parse_duration_ms);
     length_ms.filter(|&length_ms| length_ms >= MIN_WINDOW_MS).ok_or(Error::WINDOW)
 }
 
 /// `period`
-pub fn period(cursor: &mut Cursor) -> Result<Period, Error> {
+pub fn period<'a>(cursor: &mut Cursor<'a, impl ArgSource<'a>>) -> Result<Period, Error> {
     cursor.take().and_then(Period::parse).ok_or(Error::PERIOD)
 }
 
 /// A duration, or `error`, which names the argument.
-pub fn duration_ms(cursor: &mut Cursor, error: Error) -> Result<u64, Error> {
+pub fn duration_ms<'a>(
+    cursor: &mut Cursor<'a, impl ArgSource<'a>>,
+    error: Error,
+) -> Result<u64, Error> {
     cursor.take().and_then(parse_duration_ms).ok_or(error)
 }
 
 /// How long ago a charge was made: a duration, or 0.
-pub fn age_ms(cursor: &mut Cursor) -> Result<u64, Error> {
+pub fn age_ms<'a>(cursor: &mut Cursor<'a, impl ArgSource<'a>>) -> Result<u64, Error> {
     let parse = |text: &[u8]| {
         let unit_at = text.iter().position(|&byte| byte != b'0').unwrap_or(text.len());
         let is_zero = unit_at > 0
@@ -235,17 +245,17 @@ pub fn quota_params<'a>(
     Ok(Params::Quota { period, zone, anchor, limit })
 }
 
-fn maxwait_ms(cursor: &mut Cursor) -> Result<u64, Error> {
+fn maxwait_ms<'a>(cursor: &mut Cursor<'a, impl ArgSource<'a>>) -> Result<u64, Error> {
     let ms = duration_ms(cursor, Error::MAXWAIT)?;
     if ms <= MAX_MAXWAIT_MS { Ok(ms) } else { Err(Error::MAXWAIT) }
 }
 
-fn name<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [u8], Error> {
+fn name<'a>(cursor: &mut Cursor<'a, impl ArgSource<'a>>) -> Result<&'a [u8], Error> {
     short(cursor.take()).ok_or(Error::NAME)
 }
 
 /// A lease id.
-pub fn id<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [u8], Error> {
+pub fn id<'a>(cursor: &mut Cursor<'a, impl ArgSource<'a>>) -> Result<&'a [u8], Error> {
     short(cursor.take()).ok_or(Error::ID)
 }
 

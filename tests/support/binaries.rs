@@ -9,6 +9,30 @@ pub fn server_program() -> PathBuf {
     std::env::var_os("RL_SERVER").filter(|v| !v.is_empty()).unwrap_or("redis-server".into()).into()
 }
 
+/// The command that starts a server: the server itself, or what `RL_WRAPPER` puts before it, such as
+/// `valgrind --quiet` (words divided by blanks).
+pub fn server_command() -> Command {
+    let wrapper = std::env::var("RL_WRAPPER").unwrap_or_default();
+    let mut words = wrapper.split_whitespace();
+    let Some(program) = words.next() else { return Command::new(server_program()) };
+    let mut command = Command::new(program);
+    command.args(words).arg(server_program());
+    command
+}
+
+/// Whether servers run inside something that wants to see their end.
+pub fn is_wrapped() -> bool {
+    std::env::var("RL_WRAPPER").is_ok_and(|wrapper| !wrapper.trim().is_empty())
+}
+
+/// By what every deadline is multiplied: `RL_PATIENCE`, for servers that are slow on purpose.
+pub fn patience() -> u32 {
+    static PATIENCE: OnceLock<u32> = OnceLock::new();
+    *PATIENCE.get_or_init(|| {
+        std::env::var("RL_PATIENCE").ok().and_then(|factor| factor.parse().ok()).unwrap_or(1)
+    })
+}
+
 /// The line in which the server names itself: `Redis server v=7.0.15 sha=…`.
 fn version_line() -> &'static str {
     static LINE: OnceLock<String> = OnceLock::new();

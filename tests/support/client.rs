@@ -14,7 +14,9 @@ pub(super) fn connect(socket: &Path, protocol: redis::ProtocolVersion) -> Connec
     let client = Client::open(address.set_redis_settings(settings)).expect("a client");
     let connection = client.get_connection().expect("a connection");
     // A server that hangs fails the test instead of hanging it.
-    connection.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
+    connection
+        .set_read_timeout(Some(Duration::from_secs(30) * super::patience()))
+        .expect("a timeout");
     connection
 }
 

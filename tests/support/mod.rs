@@ -28,7 +28,7 @@ mod replica;
 mod resp;
 mod server;
 
-pub use binaries::{is_valkey, module_path, server_program, version};
+pub use binaries::{is_valkey, is_wrapped, module_path, patience, server_program, version};
 pub use builder::Builder;
 pub use client::{error_text, field, five, int, ints, parallel, plain};
 pub use clock::{Clock, clock_supported};
@@ -42,9 +42,11 @@ use std::time::{Duration, Instant};
 /// How long anything that should happen soon may take; generous, because build machines stall.
 pub const SOON: Duration = Duration::from_secs(20);
 
-/// Waits until `condition` holds; fails the calling test when it still does not after `deadline`.
+/// Waits until `condition` holds; fails the calling test when it still does not after `deadline`
+/// (times `RL_PATIENCE`).
 #[track_caller]
 pub fn eventually(deadline: Duration, mut condition: impl FnMut() -> bool) {
+    let deadline = deadline * patience();
     let end = Instant::now() + deadline;
     while !condition() {
         assert!(Instant::now() < end, "still not so after {deadline:?}");

@@ -32,7 +32,7 @@ impl Raw {
     /// Connects to a unix socket.
     pub(super) fn try_unix(path: &Path) -> io::Result<Self> {
         let stream = UnixStream::connect(path)?;
-        stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+        stream.set_read_timeout(Some(Duration::from_secs(30) * super::patience()))?;
         Ok(Self { reader: BufReader::new(stream) })
     }
 

@@ -5,7 +5,7 @@ use super::resp::Raw;
 use super::{SOON, eventually, process};
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -59,8 +59,12 @@ impl Server {
         std::fs::write(&config, self.builder.config_file(&self.path, self.port)).unwrap();
         let console =
             File::options().append(true).create(true).open(self.path.join("console.log")).unwrap();
+<<<<<<< HEAD
         let program = self.builder.server_program();
         let mut command = Command::new(program);
+=======
+        let mut command = super::binaries::server_command();
+>>>>>>> fuzz
         command
             .arg(&config)
             .envs(self.builder.environment())
@@ -75,7 +79,7 @@ impl Server {
     }
 
     fn wait_until_ready(&mut self) -> Result<(), String> {
-        let end = Instant::now() + SOON;
+        let end = Instant::now() + SOON * super::patience();
         loop {
             let child = self.child.as_mut().expect("a started server");
             if let Some(status) = child.try_wait().expect("the server's state") {
@@ -138,7 +142,7 @@ impl Server {
     fn end(&mut self, signal: libc::c_int) -> ExitStatus {
         let mut child = self.child.take().expect("a running server");
         process::signal(&child, signal);
-        let end = Instant::now() + SOON;
+        let end = Instant::now() + SOON * super::patience();
         loop {
             if let Some(status) = child.try_wait().expect("the server's state") {
                 return status;
@@ -232,7 +236,8 @@ impl Drop for Server {
     fn drop(&mut self) {
         let ended = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten());
         if self.child.is_some() && ended.is_none() {
-            self.end(libc::SIGKILL);
+            // What a server is wrapped in reports at an orderly end only.
+            self.end(if super::is_wrapped() { libc::SIGTERM } else { libc::SIGKILL });
         }
         let fault = match ended {
             Some(status) => Some(format!("the server ended by itself: {status}")),

@@ -1,0 +1,11 @@
+//! Calendar periods follow one another without gap.
+#![no_main]
+
+#[path = "../../core/tests/fuzz_laws/laws.rs"]
+#[allow(dead_code)]
+mod laws;
+#[path = "../../core/tests/fuzz_laws/reader.rs"]
+#[allow(dead_code)]
+mod reader;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| laws::periods(bytes));
