@@ -59,12 +59,8 @@ impl Server {
         std::fs::write(&config, self.builder.config_file(&self.path, self.port)).unwrap();
         let console =
             File::options().append(true).create(true).open(self.path.join("console.log")).unwrap();
-<<<<<<< HEAD
         let program = self.builder.server_program();
-        let mut command = Command::new(program);
-=======
-        let mut command = super::binaries::server_command();
->>>>>>> fuzz
+        let mut command = super::binaries::server_command(program);
         command
             .arg(&config)
             .envs(self.builder.environment())
