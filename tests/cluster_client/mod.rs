@@ -123,6 +123,25 @@ impl Cluster {
             cmd!(node.connection(), "CLUSTER", "SETSLOT", slot, "NODE", &target_id);
         }
     }
+
+    /// Moves a slot as Valkey 9 does by itself: keys and changes stream to the target.
+    #[track_caller]
+    pub fn migrate_slot(&self, slot: u16, from: usize, to: usize) {
+        let (source, target_id) = (&self.masters[from], node_id(&self.masters[to]));
+        let mut con = source.connection();
+        cmd!(con, "CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", target_id);
+        let state = |con: &mut Connection| {
+            let Value::Array(jobs) = cmd!(con, "CLUSTER", "GETSLOTMIGRATIONS") else {
+                panic!("no jobs")
+            };
+            plain(&field(&jobs[0], "state").unwrap())
+        };
+        eventually(SOON, || {
+            let state = state(&mut con);
+            assert!(!["failed", "cancelled"].contains(&state.as_str()), "{}", source.log());
+            state == "success"
+        });
+    }
 }
 
 /// Follows MOVED and ASK.

@@ -377,7 +377,8 @@ impl Fuzzer {
         ];
         let text = match self.rng.below(400) {
             0 => "FLUSHALL",
-            1 => "DEBUG RELOAD",
+            // Not DEBUG RELOAD: it drops what has expired and does not tell replicas.
+            1 => "SAVE",
             _ => self.rng.pick(&templates),
         };
         if self.rng.one_in(30) {
