@@ -62,7 +62,7 @@ class AtomicRateLimiter extends RateLimiter
         if (count($this->limits) >= 1000) {
             $this->limits = []; // a process that lives long
         }
-        $this->limits[$key] = (int) $maxAttempts;
+        $this->limits[(string) $key] = (int) $maxAttempts;
 
         return $this->attempts($key) >= $maxAttempts;
     }
@@ -76,7 +76,7 @@ class AtomicRateLimiter extends RateLimiter
     /** What `hit` is called in newer versions of Laravel, where one attempt may count more than once. */
     public function increment($key, $decaySeconds = 60, $amount = 1)
     {
-        $limit = $this->limits[$key] ?? self::NO_LIMIT;
+        $limit = $this->limits[(string) $key] ?? self::NO_LIMIT;
         $reply = $this->take($key, $limit, $decaySeconds, (int) $amount);
         if ($reply === null) {
             return 0;
@@ -125,7 +125,7 @@ class AtomicRateLimiter extends RateLimiter
     }
 
     /** @return list<int>|null the five integers of the reply; null: no verdict, and open */
-    private function take(string $key, int $limit, mixed $decaySeconds, int $cost): ?array
+    private function take(mixed $key, int $limit, mixed $decaySeconds, int $cost): ?array
     {
         return $this->call('RL.WINDOW', $key, $this->window($decaySeconds), $limit, $cost, 'FIXED');
     }
@@ -150,7 +150,7 @@ class AtomicRateLimiter extends RateLimiter
     }
 
     /** The key's fixed window; if it was hit with several decay times, the one with the most attempts. */
-    private function stored(string $key): ?array
+    private function stored(mixed $key): ?array
     {
         $most = null;
         foreach ($this->call('RL.INFO', $key) ?: [] as $flat) {
@@ -167,9 +167,9 @@ class AtomicRateLimiter extends RateLimiter
     }
 
     /** The reply; null when there is none, or when there is no verdict and that means open. */
-    private function call(string $command, string $key, string|int ...$arguments): mixed
+    private function call(string $command, mixed $key, string|int ...$arguments): mixed
     {
-        $key = $this->prefix . $this->cleanRateLimiterKey($key);
+        $key = $this->prefix . $this->cleanRateLimiterKey((string) $key);
         try {
             $connection = $this->redis->connection($this->connection);
             $client = $connection->client();
