@@ -4,6 +4,7 @@
 use crate::args::Cursor;
 use crate::calendar::ServerCalendar;
 use crate::error::Error;
+use crate::few::Few;
 use crate::layers::{Call, Form, read_layers};
 use crate::server::{Arg, Args, Ctx, KeyPositions, KeyView, Kind, now_us};
 use crate::stats::STATS;
@@ -27,7 +28,7 @@ struct Group<'a> {
 pub struct LayeredCall<'a> {
     call: Call,
     form: Form,
-    groups: Vec<Group<'a>>,
+    groups: Few<Group<'a>>,
 }
 
 impl<'a> LayeredCall<'a> {
@@ -38,7 +39,7 @@ impl<'a> LayeredCall<'a> {
         let call = Call::read(&mut cursor, form)?;
         let layers = read_layers(&mut cursor, form, &call, MAX_LAYERS)?;
         cursor.finish(Error::LAYER)?;
-        Ok(Self { call, form, groups: vec![Group { name, layers }] })
+        Ok(Self { call, form, groups: Few::One(Group { name, layers }) })
     }
 
     /// Reads `[options] KEY key layer [layer …] [KEY key layer …] …`.
@@ -57,7 +58,7 @@ impl<'a> LayeredCall<'a> {
         if groups.is_empty() {
             return Err(Error::KEY);
         }
-        Ok(Self { call, form, groups })
+        Ok(Self { call, form, groups: groups.into_iter().collect() })
     }
 
     /// Decides, stores, replicates, replies.
@@ -73,13 +74,13 @@ impl<'a> LayeredCall<'a> {
 
     fn peek(&self, ctx: &Ctx<'_>) -> Result<Answer, Error> {
         let now_us = now_us();
-        let mut keys = Vec::with_capacity(self.groups.len());
         for (index, group) in self.groups.iter().enumerate() {
             if self.groups[..index].iter().any(|other| other.name.bytes() == group.name.bytes()) {
                 return Err(Error::SAME_KEY);
             }
-            keys.push(KeyView::<Subject>::open(ctx, group.name));
         }
+        let open = |group: &Group<'a>| KeyView::<Subject>::open(ctx, group.name);
+        let keys: Few<_> = self.groups.iter().map(open).collect();
         let subjects = keys.iter().map(|key| match key.kind() {
             Kind::Foreign => Err(Error::WRONG_TYPE),
             Kind::Empty => Ok(None),
@@ -93,21 +94,21 @@ impl<'a> LayeredCall<'a> {
         let mut stores = self.open(ctx, now_us)?;
         let mut plans = self.check_all(subjects(&stores), now_us)?;
         let admitted = plans.iter().all(Plan::admits);
-        let mut changes: Vec<Vec<Change>> = Vec::with_capacity(plans.len());
-        for ((plan, group), store) in plans.iter().zip(&self.groups).zip(&stores) {
-            changes.push(if admitted {
-                let charges = plan.charge(&group.layers);
-                if !charges.is_empty() {
-                    store.check_room(&charges, plan.grows(&group.layers))?;
-                }
-                charges
-            } else {
-                plan.settle(&group.layers)
-            });
-        }
+        let each = plans.iter().zip(&*self.groups).zip(&*stores);
+        let changes = each.map(|((plan, group), store)| {
+            if !admitted {
+                return Ok(plan.settle(&group.layers));
+            }
+            let charges = plan.charge(&group.layers);
+            if !charges.is_empty() {
+                store.check_room(&charges, plan.grows(&group.layers))?;
+            }
+            Ok(charges)
+        });
+        let changes = changes.collect::<Result<Few<Vec<Change>>, Error>>()?;
         // The integers of an admitted call are those after it.
         let mut answer = if admitted { self.unanswered(&plans) } else { self.answer(&mut plans) };
-        let outcomes: Vec<Outcome> =
+        let outcomes: Few<Outcome> =
             answer.shown_of(plans.iter().flat_map(Plan::outcomes)).collect();
         drop(plans);
         self.apply(&mut stores, &changes)?;
@@ -125,9 +126,9 @@ impl<'a> LayeredCall<'a> {
         let now_us = now_us();
         let mut stores = self.open(ctx, now_us)?;
         let plans = self.check_all(subjects(&stores), now_us)?;
-        let changes: Vec<Vec<Change>> = plans
+        let changes: Few<Vec<Change>> = plans
             .iter()
-            .zip(&self.groups)
+            .zip(&*self.groups)
             .map(|(plan, group)| plan.refund(&group.layers, self.call.age_us))
             .collect();
         drop(plans);
@@ -138,7 +139,7 @@ impl<'a> LayeredCall<'a> {
         Ok(answer)
     }
 
-    fn open<'k>(&self, ctx: &'k mut Ctx<'_>, now_us: u64) -> Result<Vec<Store<'k>>, Error>
+    fn open<'k>(&self, ctx: &'k mut Ctx<'_>, now_us: u64) -> Result<Few<Store<'k>>, Error>
     where
         'a: 'k,
     {
@@ -149,8 +150,8 @@ impl<'a> LayeredCall<'a> {
         &self,
         subjects: impl Iterator<Item = Result<Option<&'s Subject>, Error>>,
         now_us: u64,
-    ) -> Result<Vec<Plan<'s>>, Error> {
-        let each = subjects.zip(&self.groups);
+    ) -> Result<Few<Plan<'s>>, Error> {
+        let each = subjects.zip(&*self.groups);
         each.map(|(subject, group)| {
             Ok(Plan::check(subject?, &group.layers, now_us, &mut ServerCalendar)?)
         })
@@ -167,7 +168,7 @@ impl<'a> LayeredCall<'a> {
         }
         let plans = &*plans;
         let mut answer = self.unanswered(plans);
-        let each = plans.iter().zip(&self.groups).flat_map(|(plan, group)| {
+        let each = plans.iter().zip(&*self.groups).flat_map(|(plan, group)| {
             group.layers.iter().enumerate().map(move |(index, layer)| (plan, index, layer))
         });
         let shown = answer.shown_of(each);
@@ -179,11 +180,11 @@ impl<'a> LayeredCall<'a> {
     /// Which layer decides and which are shown, without their integers yet.
     fn unanswered(&self, plans: &[Plan]) -> Answer {
         let admitted = plans.iter().all(Plan::admits);
-        let each = plans.iter().zip(&self.groups);
+        let each = plans.iter().zip(&*self.groups);
         let deciding =
             first_least(each.flat_map(|(plan, group)| plan.leeways(&group.layers, admitted)));
         let shown = if self.call.detail { 0..MAX_LAYERS } else { deciding..deciding + 1 };
-        Answer { deciding, shown, verdicts: Vec::new() }
+        Answer { deciding, shown, verdicts: Few::Many(Vec::new()) }
     }
 
     fn apply(&self, stores: &mut [Store], changes: &[Vec<Change>]) -> Result<(), Error> {
@@ -204,10 +205,10 @@ impl<'a> LayeredCall<'a> {
         answer: &Answer,
         outcomes: &[Outcome],
         now_us: u64,
-    ) -> Vec<Verdict> {
+    ) -> Few<Verdict> {
         let each = stores
             .iter()
-            .zip(&self.groups)
+            .zip(&*self.groups)
             .flat_map(|(store, group)| group.layers.iter().map(|layer| (store.subject(), layer)));
         let shown = answer.shown_of(each).zip(outcomes);
         shown
@@ -231,7 +232,7 @@ struct Answer {
     /// Whose integers are shown: all with DETAIL, else only those of the deciding layer.
     shown: Range<usize>,
     /// Of the layers shown.
-    verdicts: Vec<Verdict>,
+    verdicts: Few<Verdict>,
 }
 
 impl Answer {
@@ -247,7 +248,7 @@ impl Answer {
         ctx.reply_int(i64::try_from(self.deciding).unwrap_or(i64::MAX));
         if detail {
             ctx.reply_array_len(self.verdicts.len());
-            for verdict in &self.verdicts {
+            for verdict in self.verdicts.iter() {
                 ctx.reply_array_len(5);
                 reply_each(ctx, verdict);
             }

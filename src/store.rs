@@ -4,6 +4,7 @@
 //! notification other modules run, so nothing of the key is in use by then.
 
 use crate::error::Error;
+use crate::few::Few;
 use crate::server::{Arg, Ctx, Key, Kind};
 use crate::stats::STATS;
 use redis_limiter_core::codec::encode_effect;
@@ -33,9 +34,9 @@ impl<'k> Store<'k> {
         ctx: &'k mut Ctx<'_>,
         names: impl Iterator<Item = Arg<'k>> + Clone,
         now_us: u64,
-    ) -> Result<Vec<Self>, Error> {
+    ) -> Result<Few<Self>, Error> {
         let keys = Key::open_all(ctx, names).ok_or(Error::SAME_KEY)?;
-        keys.into_iter().map(|key| Self::new(key, now_us)).collect()
+        keys.map(|key| Self::new(key, now_us)).collect()
     }
 
     fn new(key: Key<'k, Subject>, now_us: u64) -> Result<Self, Error> {

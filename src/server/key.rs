@@ -50,18 +50,18 @@ impl<'k, T: NativeType> Key<'k, T> {
         Self(KeyView::open_as(ctx, name, READ_WRITE))
     }
 
-    /// Opens several keys; `None` if two have the same name.
+    /// Opens several keys, one after the other; `None` if two have the same name.
     pub fn open_all(
         ctx: &'k mut Ctx<'_>,
         names: impl Iterator<Item = Arg<'k>> + Clone,
-    ) -> Option<Vec<Self>> {
+    ) -> Option<impl Iterator<Item = Self>> {
         for (index, name) in names.clone().enumerate() {
             if names.clone().take(index).any(|other| other.bytes() == name.bytes()) {
                 return None;
             }
         }
         let ctx: &'k Ctx<'_> = ctx;
-        Some(names.map(|name| Self(KeyView::open_as(ctx, name, READ_WRITE))).collect())
+        Some(names.map(|name| Self(KeyView::open_as(ctx, name, READ_WRITE))))
     }
 }
 
