@@ -1,7 +1,7 @@
 # Two commands matter: `make run` and `make test`. The scripts can be called without make, too.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-one lint bench fuzz valgrind miri soak
+.PHONY: help setup run test test-one test-clients lint bench fuzz valgrind miri soak
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -17,6 +17,9 @@ test: ## all tests, the integration suite on every server
 
 test-one: ## the integration suite on one server: SERVER=redis-8.2, valkey-9.1 or a path
 	@scripts/test "$(or $(SERVER),redis-server)"
+
+test-clients: ## the examples in seven languages and for Laravel, against real servers (CLIENTS="redis-py laravel")
+	@scripts/test-clients $(CLIENTS)
 
 lint: ## formatting, clippy and documentation, warnings denied
 	@scripts/lint

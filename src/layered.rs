@@ -2,18 +2,21 @@
 //! none, and one reply.
 
 use crate::args::Cursor;
-use crate::calendar;
+use crate::calendar::ServerCalendar;
 use crate::error::Error;
+use crate::few::Few;
 use crate::layers::{Call, Form, read_layers};
 use crate::server::{Arg, Args, Ctx, KeyPositions, KeyView, Kind, now_us};
 use crate::stats::STATS;
 use crate::store::{Store, announce};
 use redis_limiter_core::law::Outcome;
-use redis_limiter_core::layers::{Plan, deciding_layer, look_ahead};
-use redis_limiter_core::limit::{Layer, MAX_LAYERS};
+use redis_limiter_core::layers::{Plan, first_least, look_ahead};
+use redis_limiter_core::limit::{Layer, MAX_LAYERS, Params};
+use redis_limiter_core::state::View;
 use redis_limiter_core::subject::{Change, Subject};
 use redis_limiter_core::verdict::Verdict;
 use std::ffi::CStr;
+use std::ops::Range;
 
 /// A key and its layers.
 struct Group<'a> {
@@ -25,7 +28,7 @@ struct Group<'a> {
 pub struct LayeredCall<'a> {
     call: Call,
     form: Form,
-    groups: Vec<Group<'a>>,
+    groups: Few<Group<'a>>,
 }
 
 impl<'a> LayeredCall<'a> {
@@ -36,7 +39,7 @@ impl<'a> LayeredCall<'a> {
         let call = Call::read(&mut cursor, form)?;
         let layers = read_layers(&mut cursor, form, &call, MAX_LAYERS)?;
         cursor.finish(Error::LAYER)?;
-        Ok(Self { call, form, groups: vec![Group { name, layers }] })
+        Ok(Self { call, form, groups: Few::One(Group { name, layers }) })
     }
 
     /// Reads `[options] KEY key layer [layer …] [KEY key layer …] …`.
@@ -55,7 +58,7 @@ impl<'a> LayeredCall<'a> {
         if groups.is_empty() {
             return Err(Error::KEY);
         }
-        Ok(Self { call, form, groups })
+        Ok(Self { call, form, groups: groups.into_iter().collect() })
     }
 
     /// Decides, stores, replicates, replies.
@@ -71,65 +74,46 @@ impl<'a> LayeredCall<'a> {
 
     fn peek(&self, ctx: &Ctx<'_>) -> Result<Answer, Error> {
         let now_us = now_us();
-        let mut keys = Vec::with_capacity(self.groups.len());
         for (index, group) in self.groups.iter().enumerate() {
             if self.groups[..index].iter().any(|other| other.name.bytes() == group.name.bytes()) {
                 return Err(Error::SAME_KEY);
             }
-            let key = KeyView::<Subject>::open(ctx, group.name);
-            if matches!(key.kind(), Kind::Foreign) {
-                return Err(Error::WRONG_TYPE);
-            }
-            keys.push(key);
         }
-        let each = keys.iter().zip(&self.groups);
-        let plans: Result<Vec<_>, Error> = each
-            .map(|(key, group)| {
-                let subject = match key.kind() {
-                    Kind::Ours(subject) => Some(subject),
-                    Kind::Empty | Kind::Foreign => None,
-                };
-                check(subject, &group.layers, now_us)
-            })
-            .collect();
-        Ok(self.answer(&mut plans?))
-    }
-
-    /// What the layers say, and whether a refusal holds as long as they promise.
-    fn answer(&self, plans: &mut [Plan]) -> Answer {
-        if !plans.iter().all(Plan::admits) {
-            let layers: Vec<&[Layer]> = self.groups.iter().map(|group| &group.layers[..]).collect();
-            look_ahead(plans, &layers);
-        }
-        let mut answer = Answer::default();
-        for (plan, group) in plans.iter().zip(&self.groups) {
-            answer.add(plan, &group.layers);
-        }
-        answer
+        let open = |group: &Group<'a>| KeyView::<Subject>::open(ctx, group.name);
+        let keys: Few<_> = self.groups.iter().map(open).collect();
+        let subjects = keys.iter().map(|key| match key.kind() {
+            Kind::Foreign => Err(Error::WRONG_TYPE),
+            Kind::Empty => Ok(None),
+            Kind::Ours(subject) => Ok(Some(subject)),
+        });
+        Ok(self.answer(&mut self.check_all(subjects, now_us)?))
     }
 
     fn take(&self, ctx: &mut Ctx<'_>, event: &'static CStr) -> Result<Answer, Error> {
         let now_us = now_us();
         let mut stores = self.open(ctx, now_us)?;
-        let mut plans = self.check_all(&stores, now_us)?;
+        let mut plans = self.check_all(subjects(&stores), now_us)?;
         let admitted = plans.iter().all(Plan::admits);
-        let mut answer = self.answer(&mut plans);
-        let mut changes: Vec<Vec<Change>> = Vec::with_capacity(plans.len());
-        for ((plan, group), store) in plans.iter().zip(&self.groups).zip(&stores) {
-            changes.push(if admitted {
-                let charges = plan.charge(&group.layers);
-                if !charges.is_empty() {
-                    store.check_room(&charges, plan.grows(&group.layers))?;
-                }
-                charges
-            } else {
-                plan.settle(&group.layers)
-            });
-        }
+        let each = plans.iter().zip(&*self.groups).zip(&*stores);
+        let changes = each.map(|((plan, group), store)| {
+            if !admitted {
+                return Ok(plan.settle(&group.layers));
+            }
+            let charges = plan.charge(&group.layers);
+            if !charges.is_empty() {
+                store.check_room(&charges, plan.grows(&group.layers))?;
+            }
+            Ok(charges)
+        });
+        let changes = changes.collect::<Result<Few<Vec<Change>>, Error>>()?;
+        // The integers of an admitted call are those after it.
+        let mut answer = if admitted { self.unanswered(&plans) } else { self.answer(&mut plans) };
+        let outcomes: Few<Outcome> =
+            answer.shown_of(plans.iter().flat_map(Plan::outcomes)).collect();
         drop(plans);
         self.apply(&mut stores, &changes)?;
         if admitted {
-            answer.verdicts = self.verdicts_after(&stores, &answer.outcomes, now_us);
+            answer.verdicts = self.verdicts_after(&stores, &answer, &outcomes, now_us);
         }
         drop(stores);
         self.announce(ctx, &changes, event);
@@ -141,31 +125,66 @@ impl<'a> LayeredCall<'a> {
     fn refund(&self, ctx: &mut Ctx<'_>, event: &'static CStr) -> Result<Answer, Error> {
         let now_us = now_us();
         let mut stores = self.open(ctx, now_us)?;
-        let plans = self.check_all(&stores, now_us)?;
-        let changes: Vec<Vec<Change>> = plans
+        let plans = self.check_all(subjects(&stores), now_us)?;
+        let changes: Few<Vec<Change>> = plans
             .iter()
-            .zip(&self.groups)
+            .zip(&*self.groups)
             .map(|(plan, group)| plan.refund(&group.layers, self.call.age_us))
             .collect();
         drop(plans);
         self.apply(&mut stores, &changes)?;
-        let answer = self.answer(&mut self.check_all(&stores, now_us)?);
+        let answer = self.answer(&mut self.check_all(subjects(&stores), now_us)?);
         drop(stores);
         self.announce(ctx, &changes, event);
         Ok(answer)
     }
 
-    fn open<'k>(&self, ctx: &'k mut Ctx<'_>, now_us: u64) -> Result<Vec<Store<'k>>, Error>
+    fn open<'k>(&self, ctx: &'k mut Ctx<'_>, now_us: u64) -> Result<Few<Store<'k>>, Error>
     where
         'a: 'k,
     {
-        let names: Vec<Arg<'k>> = self.groups.iter().map(|group| group.name).collect();
-        Store::open_all(ctx, &names, now_us)
+        Store::open_all(ctx, self.groups.iter().map(|group| group.name), now_us)
     }
 
-    fn check_all<'s>(&self, stores: &'s [Store], now_us: u64) -> Result<Vec<Plan<'s>>, Error> {
-        let each = stores.iter().zip(&self.groups);
-        each.map(|(store, group)| check(store.subject(), &group.layers, now_us)).collect()
+    fn check_all<'s>(
+        &self,
+        subjects: impl Iterator<Item = Result<Option<&'s Subject>, Error>>,
+        now_us: u64,
+    ) -> Result<Few<Plan<'s>>, Error> {
+        let each = subjects.zip(&*self.groups);
+        each.map(|(subject, group)| {
+            Ok(Plan::check(subject?, &group.layers, now_us, &mut ServerCalendar)?)
+        })
+        .collect()
+    }
+
+    /// What the layers say as things stand, and whether a refusal holds as long as they promise.
+    fn answer(&self, plans: &mut [Plan]) -> Answer {
+        let mut layers = self.groups.iter().flat_map(|group| &group.layers);
+        // Only leases can end before they are needed.
+        if layers.any(|layer| matches!(layer.params, Params::Lease { .. })) {
+            let layers: Vec<&[Layer]> = self.groups.iter().map(|group| &group.layers[..]).collect();
+            look_ahead(plans, &layers);
+        }
+        let plans = &*plans;
+        let mut answer = self.unanswered(plans);
+        let each = plans.iter().zip(&*self.groups).flat_map(|(plan, group)| {
+            group.layers.iter().enumerate().map(move |(index, layer)| (plan, index, layer))
+        });
+        let shown = answer.shown_of(each);
+        answer.verdicts =
+            shown.filter_map(|(plan, index, layer)| plan.verdict(index, layer)).collect();
+        answer
+    }
+
+    /// Which layer decides and which are shown, without their integers yet.
+    fn unanswered(&self, plans: &[Plan]) -> Answer {
+        let admitted = plans.iter().all(Plan::admits);
+        let each = plans.iter().zip(&*self.groups);
+        let deciding =
+            first_least(each.flat_map(|(plan, group)| plan.leeways(&group.layers, admitted)));
+        let shown = if self.call.detail { 0..MAX_LAYERS } else { deciding..deciding + 1 };
+        Answer { deciding, shown, verdicts: Few::Many(Vec::new()) }
     }
 
     fn apply(&self, stores: &mut [Store], changes: &[Vec<Change>]) -> Result<(), Error> {
@@ -180,54 +199,56 @@ impl<'a> LayeredCall<'a> {
         }
     }
 
-    fn verdicts_after(&self, stores: &[Store], outcomes: &[Outcome], now_us: u64) -> Vec<Verdict> {
-        let mut outcomes = outcomes.iter();
-        let mut verdicts = Vec::with_capacity(outcomes.len());
-        for (store, group) in stores.iter().zip(&self.groups) {
-            let subject = store.subject();
-            for (layer, outcome) in group.layers.iter().zip(&mut outcomes) {
-                let view = calendar::with(|calendar| {
-                    redis_limiter_core::state::View::new(subject, layer, now_us, calendar)
-                });
-                verdicts.push(view.verdict(layer, *outcome));
-            }
-        }
-        verdicts
+    fn verdicts_after(
+        &self,
+        stores: &[Store],
+        answer: &Answer,
+        outcomes: &[Outcome],
+        now_us: u64,
+    ) -> Few<Verdict> {
+        let each = stores
+            .iter()
+            .zip(&*self.groups)
+            .flat_map(|(store, group)| group.layers.iter().map(|layer| (store.subject(), layer)));
+        let shown = answer.shown_of(each).zip(outcomes);
+        shown
+            .map(|((subject, layer), outcome)| {
+                View::new(subject, layer, now_us, &mut ServerCalendar).verdict(layer, *outcome)
+            })
+            .collect()
     }
 }
 
-fn check<'s>(
-    subject: Option<&'s Subject>,
-    layers: &[Layer],
-    now_us: u64,
-) -> Result<Plan<'s>, Error> {
-    Ok(calendar::with(|calendar| Plan::check(subject, layers, now_us, calendar))?)
+fn subjects<'s>(
+    stores: &'s [Store<'_>],
+) -> impl Iterator<Item = Result<Option<&'s Subject>, Error>> {
+    stores.iter().map(|store| Ok(store.subject()))
 }
 
-/// What all layers of all keys say, from left to right.
-#[derive(Default)]
+/// What is answered, of all layers of all keys from left to right.
 struct Answer {
-    outcomes: Vec<Outcome>,
-    further_calls: Vec<u64>,
-    verdicts: Vec<Verdict>,
+    /// The index of the deciding layer.
+    deciding: usize,
+    /// Whose integers are shown: all with DETAIL, else only those of the deciding layer.
+    shown: Range<usize>,
+    /// Of the layers shown.
+    verdicts: Few<Verdict>,
 }
 
 impl Answer {
-    fn add(&mut self, plan: &Plan, layers: &[Layer]) {
-        self.outcomes.extend(plan.outcomes());
-        self.further_calls.extend(plan.further_calls(layers));
-        self.verdicts.extend(plan.verdicts(layers));
+    /// What belongs to the layers that are shown.
+    fn shown_of<T>(&self, each: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
+        each.skip(self.shown.start).take(self.shown.len())
     }
 
     /// The five integers of the deciding layer, its index, and with DETAIL those of every layer.
     fn reply(&self, ctx: &Ctx<'_>, detail: bool) {
-        let index = deciding_layer(&self.outcomes, &self.further_calls);
         ctx.reply_array_len(if detail { 7 } else { 6 });
-        reply_each(ctx, &self.verdicts[index]);
-        ctx.reply_int(i64::try_from(index).unwrap_or(i64::MAX));
+        reply_each(ctx, &self.verdicts[self.deciding - self.shown.start]);
+        ctx.reply_int(i64::try_from(self.deciding).unwrap_or(i64::MAX));
         if detail {
             ctx.reply_array_len(self.verdicts.len());
-            for verdict in &self.verdicts {
+            for verdict in self.verdicts.iter() {
                 ctx.reply_array_len(5);
                 reply_each(ctx, verdict);
             }

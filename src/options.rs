@@ -76,7 +76,7 @@ impl<'a> Options<'a> {
         allowed: Allowed,
     ) -> Result<Self, Error> {
         let mut options = Self::default();
-        while options.read_one(cursor, allowed)? {}
+        while !cursor.is_done() && options.read_one(cursor, allowed)? {}
         if options.charging == Some(Charging::Force) && options.leave.is_some() {
             return Err(Error::FORCE_WITH_LEAVE);
         }
@@ -232,7 +232,7 @@ pub fn quota_params<'a>(
     let zone = match options.zone {
         None => Zone::UTC,
         Some(_) if !period.has_zone() => return Err(Error::ZONE_PERIOD),
-        Some(name) => calendar::with(|calendar| calendar.zone(name)).ok_or(Error::ZONE)?,
+        Some(name) => calendar::zone(name).ok_or(Error::ZONE)?,
     };
     let anchor = match options.anchor {
         None => Anchor::FIRST,

@@ -1,6 +1,6 @@
 //! What the commands on one limit share: decide, store, and the five integers.
 
-use crate::calendar;
+use crate::calendar::ServerCalendar;
 use crate::error::Error;
 use crate::server::{Arg, Ctx, now_us};
 use crate::stats::Verdicts;
@@ -62,6 +62,7 @@ pub fn decide<'a>(
     Ok(verdict)
 }
 
+#[inline]
 fn look<'s>(subject: Option<&'s Subject>, layer: &Layer, now_us: u64) -> View<'s> {
-    calendar::with(|calendar| View::new(subject, layer, now_us, calendar))
+    View::new(subject, layer, now_us, &mut ServerCalendar)
 }

@@ -4,6 +4,7 @@
 //! notification other modules run, so nothing of the key is in use by then.
 
 use crate::error::Error;
+use crate::few::Few;
 use crate::server::{Arg, Ctx, Key, Kind};
 use crate::stats::STATS;
 use redis_limiter_core::codec::encode_effect;
@@ -31,11 +32,11 @@ impl<'k> Store<'k> {
     /// Opens the keys of a call on several.
     pub fn open_all(
         ctx: &'k mut Ctx<'_>,
-        names: &[Arg<'k>],
+        names: impl Iterator<Item = Arg<'k>> + Clone,
         now_us: u64,
-    ) -> Result<Vec<Self>, Error> {
+    ) -> Result<Few<Self>, Error> {
         let keys = Key::open_all(ctx, names).ok_or(Error::SAME_KEY)?;
-        keys.into_iter().map(|key| Self::new(key, now_us)).collect()
+        keys.map(|key| Self::new(key, now_us)).collect()
     }
 
     fn new(key: Key<'k, Subject>, now_us: u64) -> Result<Self, Error> {
@@ -102,19 +103,27 @@ impl<'k> Store<'k> {
     /// Stores changes; answers when the last limit ends, `None` when nothing is left and so the key
     /// is gone. What was decided always fits: if not, that is a bug.
     fn change(&mut self, changes: &[Change]) -> Result<Option<u64>, Error> {
-        let creates = self.is_empty();
-        let mut slot = self.key.value_mut().map(Subject::take);
+        let now_us = self.now_us;
+        let Some(subject) = self.key.value_mut() else { return self.create(changes) };
+        let applied = subject.update(changes, now_us);
+        let end_us = (!subject.is_empty()).then(|| subject.end_us());
+        if end_us.is_none() {
+            self.key.delete();
+        }
+        applied.map(|()| end_us).map_err(|_| Error::INTERNAL)
+    }
+
+    /// The same for a key that holds nothing of ours yet.
+    fn create(&mut self, changes: &[Change]) -> Result<Option<u64>, Error> {
+        let mut slot = None;
         let applied = Subject::apply(&mut slot, changes, self.now_us);
         let end_us = slot.as_ref().map(Subject::end_us);
-        match (slot, self.key.value_mut()) {
-            (Some(subject), Some(stored)) => *stored = subject,
-            (Some(subject), None) => {
-                self.key.set_value(Box::new(subject));
-                if creates {
-                    STATS.keys_created.count();
-                }
-            }
-            (None, _) => self.key.delete(),
+        if self.is_empty() && slot.is_some() {
+            STATS.keys_created.count();
+        }
+        match slot {
+            Some(subject) => self.key.set_value(Box::new(subject)),
+            None => self.key.delete(),
         }
         applied.map(|()| end_us).map_err(|_| Error::INTERNAL)
     }

@@ -3,7 +3,7 @@
 //! What counts is the time that the server has *seen*: all that its clock went forward between calls.
 //! A step forward is time seen, as if it had passed; a step back is none. Over the time seen no limit
 //! may be exceeded, and nobody may wait longer than the limit itself makes him.
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod support;
 mod workload;

@@ -1,5 +1,5 @@
 //! A cluster of three masters and three replicas, used, resharded and broken under load.
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod cluster_client;
 mod support;
@@ -112,6 +112,10 @@ fn resharding_under_load(cluster: &Cluster) {
         eventually(SOON, || ended() || all() > 200);
         cluster.move_slot(moving, from, to, 3);
         cluster.move_slot(moving, to, from, 100);
+        if is_valkey() && version() >= (9, 0, 0) {
+            cluster.migrate_slot(moving, from, to);
+            cluster.migrate_slot(moving, to, from);
+        }
         let full = LIMIT * u32::try_from(admitted.len()).unwrap();
         eventually(SOON, || ended() || (all() >= full && both_admitted.load(Relaxed) >= LIMIT));
         // Some refusals more.

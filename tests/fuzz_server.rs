@@ -2,7 +2,7 @@
 //! answer within the grammar, and hold the same as its replica in the end.
 //!
 //! `RL_FUZZ_COMMANDS` is the number of commands (default 40,000), `RL_FUZZ_SEED` the seed.
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod fuzz;
 mod support;
@@ -37,6 +37,10 @@ fn send(con: &mut Connection, batch: &[Call], seed: u64) -> Vec<Value> {
     }
 }
 
+fn is_error(reply: &Value, part: &str) -> bool {
+    matches!(reply, Value::ServerError(e) if e.details().is_some_and(|text| text.contains(part)))
+}
+
 #[test]
 fn random_commands_do_no_harm() {
     let (commands, seed) = (number("RL_FUZZ_COMMANDS", 40_000), number("RL_FUZZ_SEED", 1));
@@ -53,6 +57,7 @@ fn random_commands_do_no_harm() {
     let mut fuzzer = Fuzzer::new(seed);
     fuzzer.learn_effects(&server);
     let (mut sent, mut admitted, mut errors) = (0, 0_u64, 0_u64);
+    let (mut restored, mut rejected) = (0_u64, 0_u64);
     while sent < commands {
         let batch: Vec<Call> = (0..60).map(|_| fuzzer.call()).collect();
         let replies = send(&mut con, &batch, seed);
@@ -62,6 +67,9 @@ fn random_commands_do_no_harm() {
                 panic!("seed {seed}: {why}\n{}\n{reply:?}", show(call));
             }
             fuzzer.learn(call, reply);
+            let restore = call[0] == b"RESTORE" || call[0] == b"RL.E";
+            restored += u64::from(restore && *reply == Value::Okay);
+            rejected += u64::from(restore && is_error(reply, "Bad data format"));
             errors += u64::from(matches!(reply, Value::ServerError(_)));
             admitted += u64::from(call[0].starts_with(b"RL.") && matches!(reply, Value::Array(_)));
         }
@@ -71,6 +79,8 @@ fn random_commands_do_no_harm() {
     // Else the generator has lost its way.
     assert!(admitted > sent / 10, "{admitted} of {sent} commands answered by the module");
     assert!(errors > sent / 100, "{errors} errors in {sent} commands");
+    // Forged payloads with a right checksum reach the module, and some of them are good.
+    assert!(restored > 0 && rejected > 0, "{restored} restored, {rejected} rejected");
     let mut con = server.connection();
     let _ = try_cmd!(con, "CONFIG", "SET", "maxmemory", 0);
     // Keys that have just ended are deleted on the replica a moment later.

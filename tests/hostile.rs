@@ -36,6 +36,7 @@ const CALLS: &[&str] = &[
     "RL.MTAKE !COST !1 !DETAIL !KEY k !BUCKET !1/1h !5 !KEY l !WINDOW !1m !5 !LEAVE !1",
     "RL.MPEEK !COST !1 !DETAIL !KEY k !BUCKET !1/1h !5 !KEY l !LEASE !1 !1m !ID id",
     "RL.MREFUND !COST !1 !AGE !1s !KEY k !BUCKET !1/1h !5 !KEY l !QUOTA !day !5 !AS name",
+    "CL.THROTTLE k 5 10 60 1",
     "RL.E k !x",
 ];
 

@@ -126,7 +126,7 @@ fn layered(dice: &mut Dice, ids: &mut u64) -> String {
 fn drive(seed: u64, calls: usize, call: impl Fn(&mut Dice, &mut u64) -> String) {
     let still = Still::at_us(NOON_MS * 1000 + 617);
     let mut con = still.server.connection();
-    let steps_back = seed % 2 == 0;
+    let steps_back = seed.is_multiple_of(2);
     let (mut dice, mut ids) = (Dice { state: seed, least_cost: u64::from(steps_back) }, 0);
     let (mut promises, mut nevers, mut admitted) = (0, 0, 0);
     for _ in 0..calls {

@@ -1,7 +1,7 @@
 //! When memory ends, and whether it comes back.
 //!
 //! `RL_MEMORY_KEYS` and `RL_LEAK_CALLS` make the counts larger.
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod support;
 mod workload;
@@ -38,7 +38,9 @@ fn send_all(con: &mut Connection, calls: impl Iterator<Item = String>) {
             .map(|call| {
                 let mut words = call.split(' ');
                 let mut command = redis::cmd(words.next().unwrap());
-                words.for_each(|word| drop(command.arg(word)));
+                for word in words {
+                    command.arg(word);
+                }
                 pipe.add_command(command);
             })
             .count();
@@ -154,16 +156,16 @@ fn a_hammered_key_that_refuses_is_not_evicted() {
     while Instant::now() < end {
         assert_eq!(five(&say(&mut con, "RL.BUCKET hot 1/366d 1"))[0], 0);
     }
-    let limit = used_memory(&server) - 1_000_000;
+    let limit = used_memory(&server) - 500_000;
     cmd!(con, "CONFIG", "SET", "maxmemory", limit);
-    for n in 0..20_000 {
+    for n in 0..6_000 {
         say(&mut con, &format!("RL.BUCKET new:{n} 1/366d 1"));
         if n % 10 == 0 {
             assert_eq!(five(&say(&mut con, "RL.BUCKET hot 1/366d 1"))[0], 0, "evicted at {n}");
         }
     }
     let evicted: u64 = server.info("evicted_keys").unwrap().parse().unwrap();
-    assert!(evicted > 10_000, "{evicted}");
+    assert!((6_000..18_000).contains(&evicted), "{evicted} of 20,000 cold keys");
 }
 
 #[test]
@@ -194,7 +196,7 @@ fn comes_back(server: &Server, before: u64, slack: u64) {
 
 #[test]
 fn many_keys_expire_and_their_memory_returns() {
-    let count = number("RL_MEMORY_KEYS", 60_000);
+    let count = number("RL_MEMORY_KEYS", 30_000);
     let server = Server::builder().config("active-expire-effort 10").config("hz 100").start();
     let mut con = server.connection();
     let before = used_memory(&server);
@@ -204,7 +206,7 @@ fn many_keys_expire_and_their_memory_returns() {
         format!("RL.TAKE expiring:{n} BUCKET 1000 9 {kind}")
     };
     send_all(&mut con, (0..count).map(call));
-    assert!(used_memory(&server) > before + 2_000_000);
+    assert!(used_memory(&server) > before + 1_000_000);
     let end = Instant::now() + Duration::from_secs(60);
     while int(&cmd!(con, "DBSIZE")) > 0 {
         assert!(Instant::now() < end, "keys stay");
@@ -215,7 +217,7 @@ fn many_keys_expire_and_their_memory_returns() {
 
 #[test]
 fn calls_leak_nothing() {
-    let calls = number("RL_LEAK_CALLS", 30_000);
+    let calls = number("RL_LEAK_CALLS", 20_000);
     let server = Server::start();
     let mut con = server.connection();
     let mut load = Workload::new(77);
@@ -239,7 +241,7 @@ fn calls_leak_nothing() {
 
 /// Leases of one key; so many that freeing them is left to another thread.
 fn big_key(con: &mut Connection, key: &str) {
-    send_all(con, (0..20_000).map(|n| format!("RL.ACQUIRE {key} 65536 1h ID lease-{n}")));
+    send_all(con, (0..10_000).map(|n| format!("RL.ACQUIRE {key} 65536 1h ID lease-{n}")));
 }
 
 #[test]
@@ -258,7 +260,7 @@ fn big_keys_are_freed_in_the_background() {
         let freed_before = freed(&server);
         big_key(&mut con, "big");
         let usage = int(&cmd!(con, "MEMORY", "USAGE", "big"));
-        assert!(usage > 20_000 * 8, "{usage} bytes of 20,000 leases");
+        assert!(usage > 10_000 * 8, "{usage} bytes of 10,000 leases");
         cmd!(con, free);
         eventually(SOON, || server.info("lazyfree_pending_objects").as_deref() == Some("0"));
         if ["UNLINK", "FLUSHALL"].contains(&free[0]) {
@@ -301,29 +303,32 @@ fn active_defragmentation_keeps_every_limit() {
         cmd!(con, "CONFIG", "SET", name, value);
     }
     let take = |n: u64| {
-        let more =
-            if n % 3 == 0 { " WINDOW 1h 9 QUOTA year 9 AS name WINDOW 1h 9 LOG" } else { "" };
-        let lease = if n % 5 == 0 { " LEASE 9 1h ID some-longer-lease-id" } else { "" };
+        let more = if n.is_multiple_of(3) {
+            " WINDOW 1h 9 QUOTA year 9 AS name WINDOW 1h 9 LOG"
+        } else {
+            ""
+        };
+        let lease = if n.is_multiple_of(5) { " LEASE 9 1h ID some-longer-lease-id" } else { "" };
         format!("RL.TAKE k:{n} BUCKET 1/366d 9{more}{lease}")
     };
-    send_all(&mut con, (0..60_000).map(take));
+    send_all(&mut con, (0..30_000).map(take));
     big_key(&mut con, "big");
     let mut rng = Rng::new(3);
-    let gone: Vec<u64> = (0..60_000).filter(|_| rng.below(4) > 0).collect();
+    let gone: Vec<u64> = (0..30_000).filter(|_| rng.below(4) > 0).collect();
     send_all(&mut con, gone.iter().map(|n| format!("DEL k:{n}")));
     let digest = server.digest_all();
     let hits = || server.info("active_defrag_key_hits").unwrap().parse::<u64>().unwrap();
     eventually(SOON, || hits() > 100);
     // Everything is read and changed while it goes on.
-    for n in 0..5_000 {
+    for n in 0..2_000 {
         let verdict = five(&say(&mut con, &format!("RL.BUCKET k:{n} 1/366d 9 9")));
         assert_eq!(verdict[0] == 1, gone.contains(&n), "k:{n}");
     }
-    for n in gone.iter().filter(|&&n| n < 5_000) {
+    for n in gone.iter().filter(|&&n| n < 2_000) {
         say(&mut con, &format!("DEL k:{n}"));
     }
     assert_eq!(server.digest_all(), digest);
-    assert_eq!(int(&say(&mut con, "RL.RELEASE big lease-1 lease-19999 lease-20000")), 2);
+    assert_eq!(int(&say(&mut con, "RL.RELEASE big lease-1 lease-9999 lease-10000")), 2);
     let Value::Array(limits) = say(&mut con, "RL.INFO big") else { panic!("no limits") };
-    assert_eq!(int(&field(&limits[0], "holders").unwrap()), 19_998);
+    assert_eq!(int(&field(&limits[0], "holders").unwrap()), 9_998);
 }

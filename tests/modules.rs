@@ -1,5 +1,5 @@
 //! Loading, loading twice, unloading; and a server without the module.
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod support;
 mod workload;

@@ -1,7 +1,7 @@
 //! A bug in any function that the server calls ends as an error and a line in the log.
 //!
 //! Debug builds panic where the environment variable `RL_PANIC_AT` says.
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod support;
 mod workload;
@@ -53,6 +53,7 @@ fn in_a_command_it_is_an_error_reply_and_changes_nothing() {
         "RL.MREFUND KEY secret BUCKET 1 1",
         "RL.INFO secret",
         "RL.RESET secret LEASE",
+        "CL.THROTTLE secret 1 1 1",
         "RL.E secret x",
     ];
     for text in calls {

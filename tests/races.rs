@@ -31,6 +31,9 @@ fn every_kind_admits_exactly_the_limit() {
         assert_eq!(admitted(&server, |_| line.to_owned()), 5, "{line}");
         assert_eq!(server.connection().five(line)[0], 0, "{line}");
     }
+    let limited =
+        parallel(&server, CONNECTIONS, |con, _| ints(&con.ask("CL.THROTTLE c 4 1 3600"))[0]);
+    assert_eq!(limited.iter().sum::<i64>(), 95);
     let mut con = server.connection();
     // Layers that still had room were charged once for each admission, and not for a refusal.
     assert_eq!(con.six("RL.PEEK t BUCKET 1/1h 7")[2], 2);

@@ -49,6 +49,10 @@ const QUIET: &[&str] = &[
     "RL.RESET other LEASE",
     "RL.BUCKET other 1 0",
     "RL.TAKE other BUCKET 1 5 COST 6 QUOTA day 5",
+    "CL.THROTTLE k 4 1 3600",
+    "CL.THROTTLE k 4 1 3600 0",
+    "CL.THROTTLE other 4 1 3600 6",
+    "CL.THROTTLE other 4 1 3600 0",
     "RL.BUCKET k nan 5",
     "RL.BUCKET k 1/1h 5 1 FORCE UPTO",
     "RL.BUCKET k 1/1h 9007199254740991 9007199254740991 FORCE",
@@ -81,6 +85,8 @@ const CHANGES: &[(&str, &str)] = &[
     ("rl.refund", "RL.REFUND k QUOTA year 9"),
     ("rl.mrefund", "RL.MREFUND KEY k WINDOW 1d 9"),
     ("rl.reset", "RL.RESET k LEASE"),
+    ("cl.throttle", "CL.THROTTLE k 9 1 3600"),
+    ("cl.throttle", "CL.THROTTLE k 9 1 3600 -1"),
 ];
 
 #[test]

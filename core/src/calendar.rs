@@ -160,6 +160,18 @@ impl Default for Anchor {
     }
 }
 
+/// Who can tell in which calendar period an instant lies; asked only when that matters.
+pub trait Periods {
+    /// As [`Calendar::bounds`].
+    fn bounds(&mut self, zone: &Zone, period: Period, anchor: Anchor, now_us: u64) -> (u64, u64);
+}
+
+impl Periods for Calendar {
+    fn bounds(&mut self, zone: &Zone, period: Period, anchor: Anchor, now_us: u64) -> (u64, u64) {
+        Self::bounds(self, zone, period, anchor, now_us)
+    }
+}
+
 /// Zones by name, and the present period of each zone, period and anchor in use: neither is worked
 /// out again on each call.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Layered limits: check all, then charge all or none.
 
-use crate::calendar::Calendar;
+use crate::calendar::Periods;
 use crate::law::Outcome;
 use crate::limit::Layer;
 use crate::state::{Fault, View};
@@ -22,14 +22,15 @@ impl<'s> Plan<'s> {
         subject: Option<&'s Subject>,
         layers: &[Layer],
         now_us: u64,
-        calendar: &mut Calendar,
+        calendar: &mut impl Periods,
     ) -> Result<Self, Fault> {
-        let ask = |layer: &Layer| {
+        let mut asked = Vec::with_capacity(layers.len());
+        for layer in layers {
             let view = View::new(subject, layer, now_us, calendar);
             let outcome = view.decide(layer)?;
-            Ok::<_, Fault>((view, outcome))
-        };
-        Ok(Self { layers: layers.iter().map(ask).collect::<Result<_, _>>()? })
+            asked.push((view, outcome));
+        }
+        Ok(Self { layers: asked })
     }
 
     /// Whether every layer admits.
@@ -49,7 +50,7 @@ impl<'s> Plan<'s> {
     pub fn grows(&self, layers: &[Layer]) -> bool {
         let each = layers.iter().zip(&self.layers);
         each.into_iter().any(|(layer, (view, outcome))| {
-            view.charge(layer, *outcome).is_some_and(|delta| view.grows(&delta))
+            view.can_grow() && view.charge(layer, *outcome).is_some_and(|delta| view.grows(&delta))
         })
     }
 
@@ -70,11 +71,19 @@ impl<'s> Plan<'s> {
         layers: &[Layer<'a>],
         change: impl Fn(&View, &Layer<'a>, Outcome) -> Option<crate::state::Delta>,
     ) -> Vec<Change<'a>> {
-        let each = layers.iter().zip(&self.layers);
-        each.filter_map(|(layer, (view, outcome))| {
-            change(view, layer, *outcome).map(|delta| (layer.identity(), delta))
-        })
-        .collect()
+        let mut changes = Vec::with_capacity(layers.len());
+        for (layer, (view, outcome)) in layers.iter().zip(&self.layers) {
+            if let Some(delta) = change(view, layer, *outcome) {
+                changes.push((layer.identity(), delta));
+            }
+        }
+        changes
+    }
+
+    /// One layer's five integers as things stand, uncharged.
+    #[must_use]
+    pub fn verdict(&self, index: usize, layer: &Layer) -> Option<Verdict> {
+        self.layers.get(index).map(|(view, outcome)| view.verdict(layer, *outcome))
     }
 
     /// Every layer's five integers as things stand, uncharged.
@@ -89,6 +98,15 @@ impl<'s> Plan<'s> {
     pub fn further_calls(&self, layers: &[Layer]) -> Vec<u64> {
         let each = layers.iter().zip(&self.layers);
         each.map(|(layer, (view, outcome))| view.further_calls(layer, *outcome)).collect()
+    }
+
+    /// What [`first_least`] of all layers of all keys names the deciding one. `admitted` says whether
+    /// all of them admit.
+    pub fn leeways(&self, layers: &[Layer], admitted: bool) -> impl Iterator<Item = u64> {
+        let each = layers.iter().zip(&self.layers);
+        each.map(move |(layer, (view, outcome))| {
+            if admitted { view.further_calls(layer, *outcome) } else { leeway_refused(*outcome) }
+        })
     }
 
     /// What every layer says.
@@ -143,19 +161,24 @@ fn wait_ms_of(outcome: Outcome) -> Option<u64> {
 /// the longest. Admitted: the one with the fewest further calls. Ties go to the first.
 #[must_use]
 pub fn deciding_layer(outcomes: &[Outcome], further_calls: &[u64]) -> usize {
-    let waits = outcomes.iter().map(|outcome| match outcome {
-        Outcome::Admit { .. } => 0,
-        Outcome::Refuse { retry_after_ms: ..0 } => u64::MAX,
-        Outcome::Refuse { retry_after_ms } => retry_after_ms.unsigned_abs(),
-    });
-    let longest = first_min(waits.clone().map(|wait| u64::MAX - wait));
     if outcomes.iter().any(|outcome| matches!(outcome, Outcome::Refuse { .. })) {
-        longest
+        first_least(outcomes.iter().map(|outcome| leeway_refused(*outcome)))
     } else {
-        first_min(further_calls.iter().copied())
+        first_least(further_calls.iter().copied())
     }
 }
 
-fn first_min(values: impl Iterator<Item = u64>) -> usize {
+/// Of a refused call: the longer the wait, the less.
+fn leeway_refused(outcome: Outcome) -> u64 {
+    match outcome {
+        Outcome::Admit { .. } => u64::MAX,
+        Outcome::Refuse { retry_after_ms: ..0 } => 0,
+        Outcome::Refuse { retry_after_ms } => u64::MAX - retry_after_ms.unsigned_abs(),
+    }
+}
+
+/// The index of the smallest value, the first of several; 0 of none.
+#[must_use]
+pub fn first_least(values: impl Iterator<Item = u64>) -> usize {
     values.enumerate().min_by_key(|&(index, value)| (value, index)).map_or(0, |(index, _)| index)
 }

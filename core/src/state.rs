@@ -3,7 +3,7 @@
 //! This file only picks the kind; what a kind does stands in its own file.
 
 use crate::bucket::{self, Bucket, PackedBucket};
-use crate::calendar::Calendar;
+use crate::calendar::Periods;
 use crate::law::{self, Outcome, Overflow, Usage};
 use crate::lease::{self, Claim, ClaimError, LeaseSet};
 use crate::limit::{Layer, Params, Which};
@@ -274,7 +274,7 @@ impl<'s> View<'s> {
         subject: Option<&'s Subject>,
         layer: &Layer,
         now_us: u64,
-        calendar: &mut Calendar,
+        calendar: &mut impl Periods,
     ) -> Self {
         let found = subject.and_then(|subject| subject.find(&layer.identity()));
         let state = match found {
@@ -410,6 +410,12 @@ impl<'s> View<'s> {
             Self::Quota(view) => view.refund(units, age_us).map(Delta::Quota),
             Self::Lease(_) => None,
         }
+    }
+
+    /// Whether a charge may lengthen a log or a set of leases.
+    #[must_use]
+    pub const fn can_grow(&self) -> bool {
+        matches!(self, Self::Log(_) | Self::Lease(_))
     }
 
     /// Whether `delta` lengthens a log or a set of leases.

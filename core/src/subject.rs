@@ -115,13 +115,17 @@ impl Subject {
     /// Takes the subject out, leaving an empty one that costs nothing.
     #[must_use]
     pub fn take(&mut self) -> Self {
-        core::mem::replace(self, Self::Many(Box::default()))
+        core::mem::replace(self, Self::empty())
     }
 
     /// Whether the limits that have not ended at `now_us` leave room for those of `new` that are not
     /// among them.
     pub fn has_room<'a>(&self, new: impl Iterator<Item = Identity<'a>>, now_us: u64) -> bool {
         let Self::Many(limits) = self else { return new.count() < MAX_LIMITS };
+        // Nearly always there is room whatever is new and whatever has ended.
+        if new.size_hint().1.is_some_and(|most| limits.len() + most <= MAX_LIMITS) {
+            return true;
+        }
         let live = |limit: &&Limit| limit.end_us() > now_us;
         let added = new
             .filter(|identity| !limits.iter().filter(live).any(|limit| limit.is(identity)))
@@ -137,22 +141,43 @@ impl Subject {
     /// [`Invalid`] when a change does not fit the state; no decided change does that. Changes before
     /// it stay applied.
     pub fn apply(slot: &mut Option<Self>, changes: &[Change], now_us: u64) -> Result<(), Invalid> {
+        let mut subject = slot.take().unwrap_or_else(Self::empty);
+        let applied = subject.update(changes, now_us);
+        *slot = Some(subject).filter(|subject| !subject.is_empty());
+        applied
+    }
+
+    /// The same in place, where nobody else sees that the subject is empty when nothing is left.
+    ///
+    /// # Errors
+    /// As [`Subject::apply`].
+    pub fn update(&mut self, changes: &[Change], now_us: u64) -> Result<(), Invalid> {
         if let [(Identity::BUCKET, Delta::Bucket(bucket))] = changes
-            && matches!(slot, None | Some(Self::One(_)))
+            && (matches!(self, Self::One(_)) || self.is_empty())
         {
-            *slot = Some(Self::One(PackedBucket::from(*bucket)));
+            *self = Self::One(PackedBucket::from(*bucket));
             return Ok(());
         }
-        let mut limits = match slot.take() {
-            None => Vec::new(),
-            Some(Self::One(bucket)) => vec![Limit::unnamed_bucket(bucket)],
-            Some(Self::Many(limits)) => limits.into_vec(),
+        let mut limits = match self.take() {
+            Self::One(bucket) => vec![Limit::unnamed_bucket(bucket)],
+            Self::Many(limits) => limits.into_vec(),
         };
         limits.retain(|limit| limit.end_us() > now_us);
         let applied = changes.iter().try_for_each(|change| apply_one(&mut limits, change, now_us));
         limits.retain(|limit| limit.state.is_some());
-        *slot = Self::from_limits(limits);
+        *self = Self::from_limits(limits).unwrap_or_else(Self::empty);
         applied
+    }
+
+    /// No limit at all: what a key must not hold.
+    fn empty() -> Self {
+        Self::Many(Box::default())
+    }
+
+    /// Whether there is no limit at all, so that its key must go.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        matches!(self, Self::Many(limits) if limits.is_empty())
     }
 
     fn from_limits(limits: Vec<Limit>) -> Option<Self> {

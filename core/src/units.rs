@@ -56,12 +56,20 @@ pub(crate) fn digits(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;
     }
-    text.iter().try_fold(0u64, |sum, byte| {
-        if !byte.is_ascii_digit() {
+    let mut sum = 0u64;
+    for byte in text {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
             return None;
         }
-        sum.checked_mul(10)?.checked_add(u64::from(byte - b'0'))
-    })
+        // 19 digits cannot overflow, and hardly anybody writes more.
+        sum = if text.len() <= 19 {
+            sum.wrapping_mul(10).wrapping_add(u64::from(digit))
+        } else {
+            sum.checked_mul(10)?.checked_add(u64::from(digit))?
+        };
+    }
+    Some(sum)
 }
 
 /// A refill rate as an exact fraction, from one unit per 366 days (292 years for

@@ -15,17 +15,10 @@ pub trait Sink {
     }
 
     /// Appends an unsigned LEB128 integer: 7 bits a byte, low bits first.
-    fn put_int(&mut self, mut value: u64) {
-        let (mut bytes, mut len) = ([0u8; 10], 0);
-        loop {
-            let low = (value & 0x7f) as u8;
-            value >>= 7;
-            bytes[len] = if value == 0 { low } else { low | 0x80 };
-            len += 1;
-            if value == 0 {
-                return self.put(&bytes[..len]);
-            }
-        }
+    fn put_int(&mut self, value: u64) {
+        let mut bytes = [0; LONGEST_INT];
+        let len = write_int(value, &mut bytes);
+        self.put(&bytes[..len]);
     }
 
     /// Appends a length and that many bytes.
@@ -33,6 +26,22 @@ pub trait Sink {
         self.put_int(bytes.len() as u64);
         self.put(bytes);
     }
+}
+
+/// Bytes of the largest integer.
+const LONGEST_INT: usize = 10;
+
+/// Writes an integer to the start of `bytes`; answers its length.
+#[inline]
+fn write_int(mut value: u64, bytes: &mut [u8; LONGEST_INT]) -> usize {
+    let mut len = 0;
+    while value > 0x7f && len < LONGEST_INT - 1 {
+        bytes[len] = (value & 0x7f) as u8 | 0x80;
+        value >>= 7;
+        len += 1;
+    }
+    bytes[len] = (value & 0x7f) as u8;
+    len + 1
 }
 
 impl Sink for Vec<u8> {
@@ -70,6 +79,7 @@ impl Default for ShortBytes {
 }
 
 impl Sink for ShortBytes {
+    #[inline]
     fn put(&mut self, bytes: &[u8]) {
         let end = self.len + bytes.len();
         if self.long.is_empty() && end <= self.short.len() {
@@ -81,6 +91,31 @@ impl Sink for ShortBytes {
             self.long.extend_from_slice(&self.short[..self.len]);
         }
         self.long.extend_from_slice(bytes);
+    }
+
+    #[inline]
+    fn put_u8(&mut self, byte: u8) {
+        match self.short.get_mut(self.len) {
+            Some(place) if self.long.is_empty() => {
+                *place = byte;
+                self.len += 1;
+            }
+            _ => self.put(&[byte]),
+        }
+    }
+
+    #[inline]
+    fn put_int(&mut self, value: u64) {
+        // Effects are mostly integers: where there is room they are written in place.
+        if self.long.is_empty()
+            && let Some(room) = self.short[self.len..].first_chunk_mut()
+        {
+            self.len += write_int(value, room);
+            return;
+        }
+        let mut bytes = [0; LONGEST_INT];
+        let len = write_int(value, &mut bytes);
+        self.put(&bytes[..len]);
     }
 }
 

@@ -3,7 +3,6 @@
 
 use super::{Call, Form, read_layers};
 use crate::args::Cursor;
-use crate::calendar;
 use crate::error::Error;
 use crate::options::{self, Allowed, Options};
 use proptest::prelude::*;
@@ -359,11 +358,4 @@ proptest! {
             (Err(_), turned) => prop_assert!(turned.is_err()),
         }
     }
-}
-
-#[test]
-fn the_calendar_is_not_left_lent() {
-    // A refused zone must not block the next look-up.
-    check(&["QUOTA", "day", "1", "TZ", "Mars/Base"].map(|word| word.as_bytes().to_vec()));
-    assert!(calendar::with(|calendar| calendar.zone(b"Europe/Berlin")).is_some());
 }

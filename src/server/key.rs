@@ -50,15 +50,18 @@ impl<'k, T: NativeType> Key<'k, T> {
         Self(KeyView::open_as(ctx, name, READ_WRITE))
     }
 
-    /// Opens several keys; `None` if two have the same name.
-    pub fn open_all(ctx: &'k mut Ctx<'_>, names: &[Arg<'k>]) -> Option<Vec<Self>> {
-        for (index, name) in names.iter().enumerate() {
-            if names[..index].iter().any(|other| other.bytes() == name.bytes()) {
+    /// Opens several keys, one after the other; `None` if two have the same name.
+    pub fn open_all(
+        ctx: &'k mut Ctx<'_>,
+        names: impl Iterator<Item = Arg<'k>> + Clone,
+    ) -> Option<impl Iterator<Item = Self>> {
+        for (index, name) in names.clone().enumerate() {
+            if names.clone().take(index).any(|other| other.bytes() == name.bytes()) {
                 return None;
             }
         }
         let ctx: &'k Ctx<'_> = ctx;
-        Some(names.iter().map(|&name| Self(KeyView::open_as(ctx, name, READ_WRITE))).collect())
+        Some(names.map(|name| Self(KeyView::open_as(ctx, name, READ_WRITE))))
     }
 }
 

@@ -4,6 +4,7 @@
 use crate::support::*;
 use redis::{Connection, ConnectionAddr, ConnectionLike as _, IntoConnectionInfo as _, Value};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::time::Duration;
 
 /// Three masters, each with a replica.
@@ -122,6 +123,25 @@ impl Cluster {
             cmd!(node.connection(), "CLUSTER", "SETSLOT", slot, "NODE", &target_id);
         }
     }
+
+    /// Moves a slot as Valkey 9 does by itself: keys and changes stream to the target.
+    #[track_caller]
+    pub fn migrate_slot(&self, slot: u16, from: usize, to: usize) {
+        let (source, target_id) = (&self.masters[from], node_id(&self.masters[to]));
+        let mut con = source.connection();
+        cmd!(con, "CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", target_id);
+        let state = |con: &mut Connection| {
+            let Value::Array(jobs) = cmd!(con, "CLUSTER", "GETSLOTMIGRATIONS") else {
+                panic!("no jobs")
+            };
+            plain(&field(&jobs[0], "state").unwrap())
+        };
+        eventually(SOON, || {
+            let state = state(&mut con);
+            assert!(!["failed", "cancelled"].contains(&state.as_str()), "{}", source.log());
+            state == "success"
+        });
+    }
 }
 
 /// Follows MOVED and ASK.
@@ -135,14 +155,14 @@ pub struct Client {
 
 impl Client {
     fn connection(&mut self, port: u16) -> Option<&mut Connection> {
-        if !self.connections.contains_key(&port) {
+        if let Entry::Vacant(free) = self.connections.entry(port) {
             let address = ConnectionAddr::Tcp("127.0.0.1".to_owned(), port);
             let address = address.into_connection_info().ok()?;
             let settings = address.redis_settings().clone().set_skip_set_lib_name();
             let client = redis::Client::open(address.set_redis_settings(settings)).ok()?;
             let con = client.get_connection_with_timeout(Duration::from_secs(1)).ok()?;
             con.set_read_timeout(Some(Duration::from_secs(2))).ok()?;
-            self.connections.insert(port, con);
+            free.insert(con);
         }
         self.connections.get_mut(&port)
     }

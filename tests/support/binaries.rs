@@ -9,14 +9,14 @@ pub fn server_program() -> PathBuf {
     std::env::var_os("RL_SERVER").filter(|v| !v.is_empty()).unwrap_or("redis-server".into()).into()
 }
 
-/// The command that starts a server: the server itself, or what `RL_WRAPPER` puts before it, such as
+/// The command that starts the server `binary`: itself, or what `RL_WRAPPER` puts before it, such as
 /// `valgrind --quiet` (words divided by blanks).
-pub fn server_command() -> Command {
+pub fn server_command(binary: &Path) -> Command {
     let wrapper = std::env::var("RL_WRAPPER").unwrap_or_default();
     let mut words = wrapper.split_whitespace();
-    let Some(program) = words.next() else { return Command::new(server_program()) };
+    let Some(program) = words.next() else { return Command::new(binary) };
     let mut command = Command::new(program);
-    command.args(words).arg(server_program());
+    command.args(words).arg(binary);
     command
 }
 

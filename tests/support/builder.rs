@@ -1,7 +1,7 @@
 //! How a server under test is configured.
 
 use super::clock::Clock;
-use super::{Server, module_path};
+use super::{Server, module_path, server_program};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -17,6 +17,7 @@ pub struct Builder {
     clock: Option<(PathBuf, PathBuf)>,
     cluster: bool,
     variables: Vec<(&'static str, PathBuf)>,
+    program: PathBuf,
 }
 
 impl Builder {
@@ -30,6 +31,7 @@ impl Builder {
             clock: None,
             cluster: false,
             variables: Vec::new(),
+            program: server_program(),
         }
     }
 
@@ -44,6 +46,13 @@ impl Builder {
     #[must_use]
     pub fn module_args(mut self, args: &[&str]) -> Self {
         self.module_args.extend(args.iter().map(ToString::to_string));
+        self
+    }
+
+    /// Another server binary than the one under test.
+    #[must_use]
+    pub fn program(mut self, path: impl Into<PathBuf>) -> Self {
+        self.program = path.into();
         self
     }
 
@@ -113,6 +122,10 @@ impl Builder {
 
     pub(super) fn fixed_port(&self) -> Option<u16> {
         self.port
+    }
+
+    pub(super) fn server_program(&self) -> &std::path::Path {
+        &self.program
     }
 
     /// Environment of the server process.

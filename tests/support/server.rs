@@ -59,15 +59,15 @@ impl Server {
         std::fs::write(&config, self.builder.config_file(&self.path, self.port)).unwrap();
         let console =
             File::options().append(true).create(true).open(self.path.join("console.log")).unwrap();
-        let mut command = super::binaries::server_command();
+        let program = self.builder.server_program();
+        let mut command = super::binaries::server_command(program);
         command
             .arg(&config)
             .envs(self.builder.environment())
             .stdin(Stdio::null())
             .stdout(console.try_clone().unwrap())
             .stderr(console);
-        let child = process::spawn(command)
-            .map_err(|e| format!("{}: {e}", super::server_program().display()))?;
+        let child = process::spawn(command).map_err(|e| format!("{}: {e}", program.display()))?;
         self.child = Some(child);
         self.wait_until_ready().inspect_err(|_| {
             self.end(libc::SIGKILL);

@@ -2,7 +2,9 @@
 // Each test file uses its own part of this; helpers may end a test by panicking.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use crate::support::{Builder, Clock, Server, clock_supported, error_text, plain};
+use crate::support::{
+    Builder, Clock, SOON, Server, clock_supported, error_text, eventually, plain,
+};
 use redis::{Connection, ConnectionLike as _, RedisResult, Value};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -117,6 +119,7 @@ impl Workload {
                 let (a, b) = (self.layers(false), self.layers(false));
                 format!("RL.MREFUND {options} KEY @ {a} KEY @@ {b}")
             }
+            18 if self.rng.one_in(2) => format!("CL.THROTTLE @ 99 30 60 {}", self.rng.below(3)),
             18 => self.read(),
             _ if self.rng.one_in(4) => self.reset(),
             _ => self.single(),
@@ -328,6 +331,22 @@ fn answers_of(con: &mut Connection, key: &[u8]) -> Vec<String> {
 /// A call for a person to read.
 pub fn show(call: &[Vec<u8>]) -> String {
     call.iter().map(|word| word.escape_ascii().to_string()).collect::<Vec<_>>().join(" ")
+}
+
+/// Waits for the end of a background job that INFO names, which must have gone well.
+#[track_caller]
+pub fn wait_for_job(server: &Server, running: &str, status: &str) {
+    eventually(SOON, || server.info(running).as_deref() == Some("0"));
+    assert_eq!(server.info(status).as_deref(), Some("ok"), "{}", server.log());
+}
+
+/// Rewrites the AOF, and waits for it.
+#[track_caller]
+pub fn rewrite_aof(server: &Server) {
+    // A rewrite that was scheduled behind another one starts a little later.
+    crate::support::cmd!(server.connection(), "BGREWRITEAOF");
+    eventually(SOON, || server.info("aof_rewrite_scheduled").as_deref() == Some("0"));
+    wait_for_job(server, "aof_rewrite_in_progress", "aof_last_bgrewrite_status");
 }
 
 /// Fails when a replica or a replayed file was given something that it could not apply.

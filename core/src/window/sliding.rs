@@ -257,9 +257,10 @@ impl View {
             Some(live) if live.newest == index => live.counts[0].saturating_add(units),
             _ => units,
         };
-        Delta(match self.live.and_then(|live| live.with_newest(index, count)) {
-            Some(charged) if self.moved => Change::Whole(charged),
-            _ => Change::Charge { index, count },
+        let moved = self.live.filter(|_| self.moved);
+        Delta(match moved.and_then(|live| live.with_newest(index, count)) {
+            Some(charged) => Change::Whole(charged),
+            None => Change::Charge { index, count },
         })
     }
 

@@ -4,6 +4,8 @@ from typing import NamedTuple, Optional
 
 import redis
 from redis import cluster as redis_cluster
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 OPEN, CLOSED = "open", "closed"  # without a verdict: let the request through, or refuse it
 
@@ -36,7 +38,11 @@ class Verdict(NamedTuple):
 
 
 def connect(host="127.0.0.1", port=6379, timeout_s=0.1):
-    return redis.Redis(host=host, port=port, socket_timeout=timeout_s, socket_connect_timeout=timeout_s)
+    # No retries (newer versions make ten): a call that is sent twice may be charged twice.
+    return redis.Redis(
+        host=host, port=port, socket_timeout=timeout_s, socket_connect_timeout=timeout_s,
+        retry=Retry(NoBackoff(), 0),
+    )
 
 
 def connect_cluster(host="127.0.0.1", port=6379, timeout_s=0.1):
