@@ -117,7 +117,7 @@ errors! {
     /// Left-over arguments of CL.THROTTLE
     THROTTLE_SYNTAX = c"ERR syntax error, usage: CL.THROTTLE key max_burst count period [quantity], such as CL.THROTTLE user:42 15 30 60 1";
     /// A layer, or the options before the first, cannot be read
-    LAYER = c"ERR syntax error, a layer is BUCKET rate burst, WINDOW window limit [mode], QUOTA period limit [TZ zone] [ANCHOR n] or LEASE limit ttl [ID id], then [AS name] [COST n] [LEAVE n]; options of the call (COST, DETAIL, FORCE of RL.TAKE, AGE of RL.REFUND) stand before the first layer, such as DETAIL BUCKET 50/s 100 QUOTA day 10000";
+    LAYER = c"ERR syntax error, a layer is BUCKET rate burst, WINDOW window limit [mode], QUOTA period limit [TZ zone] [ANCHOR n] or LEASE limit ttl [ID id], then [AS name] [COST n] [LEAVE n]; options of the whole call stand before it, such as DETAIL BUCKET 50/s 100 QUOTA day 10000";
     /// `KEY` is missing
     KEY = c"ERR each key must be introduced by KEY and followed by its layers, such as KEY {acme}:k1 BUCKET 50/s 100 KEY {acme} QUOTA day 10000";
     /// The same key twice
