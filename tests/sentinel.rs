@@ -42,7 +42,7 @@ fn sentinel(primary: &Server) -> Server {
         .start();
     let mut con = sentinel.connection();
     // Else they look at the servers every ten seconds only, and talk to each other every two.
-    cmd!(con, "SENTINEL", "DEBUG", "INFO-PERIOD", 500, "PUBLISH-PERIOD", 200, "PING-PERIOD", 100);
+    cmd!(con, "SENTINEL", "DEBUG", "INFO-PERIOD", 500, "PUBLISH-PERIOD", 200);
     down_after(&sentinel, CALM_MS);
     sentinel
 }
@@ -176,7 +176,7 @@ fn sentinels_promote_a_replica_that_goes_on_where_the_primary_stopped() {
 
     // One sees it first and asks the others for their votes. If all did, they might vote for
     // themselves, and would try again only after twice the failover timeout.
-    down_after(&sentinels[0], 1_500 * patience());
+    down_after(&sentinels[0], 2_000 * patience());
     primary.kill9();
     eventually(FAILOVER, || sentinels.iter().all(|s| primary_port(s) == replica.port()));
     down_after(&sentinels[0], CALM_MS);
