@@ -1,7 +1,7 @@
 # Two commands matter: `make run` and `make test`. The scripts can be called without make, too.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-one test-clients lint bench fuzz valgrind miri soak
+.PHONY: help setup run test test-one test-clients lint bench fuzz valgrind miri soak image test-image dist test-package
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -40,3 +40,15 @@ miri: ## core's unit tests interpreted; needs nightly's component miri
 
 soak: ## 10 million calls without a leak, and latency under 10,000 connections beside SET
 	@scripts/soak
+
+image: ## Docker images redis-limiter and valkey-limiter (REDIS=, VALKEY=: the images to base them on)
+	@scripts/image
+
+test-image: ## build both images and test their containers; skipped where no Docker Engine runs
+	@scripts/test-image
+
+dist: ## release artefacts into target/dist: a tarball and a Debian package
+	@scripts/dist
+
+test-package: ## build, install and load the release artefacts (RL_INSTALL=1: also on this machine)
+	@scripts/test-package

@@ -14,6 +14,18 @@ if ! command -v cargo >/dev/null && [ -x "${CARGO_HOME:-${HOME:-/root}/.cargo}/b
     PATH="${CARGO_HOME:-${HOME:-/root}/.cargo}/bin:$PATH"
 fi
 
+# A part that this machine cannot run. .ci/run collects these lines for its end.
+skip() {
+    say "skipped $*"
+    if [ -n "${RL_SKIPPED:-}" ]; then printf '%s\n' "$*" >>"$RL_SKIPPED"; fi
+}
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+has_docker() { command -v docker >/dev/null && docker info >/dev/null 2>&1; }
+
 # at_least 7.0 7.0.15: whether the second version is the first or newer.
 at_least() { [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1)" = "$1" ]; }
 

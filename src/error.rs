@@ -90,11 +90,11 @@ errors! {
     QUANTITY = c"ERR quantity must be an integer from -9223372036854775808 to 9223372036854775807, such as 1";
 
     /// An option stands twice.
-    REPEATED = c"ERR each option may stand only once, such as AS reports LEAVE 20";
+    REPEATED = c"ERR an option is repeated, each may stand only once, such as LEAVE 20";
     /// FORCE, UPTO and MAXWAIT together
-    TWO_CHARGINGS = c"ERR FORCE, UPTO and MAXWAIT exclude one another and stand only once, such as UPTO";
+    TWO_CHARGINGS = c"ERR FORCE, UPTO and MAXWAIT exclude one another and stand only once, such as 50/s 100 10 UPTO";
     /// SLIDING, FIXED and LOG together
-    TWO_MODES = c"ERR SLIDING, FIXED and LOG exclude one another and stand only once, such as FIXED";
+    TWO_MODES = c"ERR SLIDING, FIXED and LOG exclude one another and stand only once, such as 1m 100 1 FIXED";
     /// FORCE with LEAVE
     FORCE_WITH_LEAVE = c"ERR FORCE charges in any case and excludes LEAVE, such as FORCE alone";
     /// UPTO with cost 0
@@ -117,7 +117,7 @@ errors! {
     /// Left-over arguments of CL.THROTTLE
     THROTTLE_SYNTAX = c"ERR syntax error, usage: CL.THROTTLE key max_burst count period [quantity], such as CL.THROTTLE user:42 15 30 60 1";
     /// A layer, or the options before the first, cannot be read
-    LAYER = c"ERR syntax error, a layer is BUCKET rate burst, WINDOW window limit [mode], QUOTA period limit [TZ zone] [ANCHOR n] or LEASE limit ttl [ID id], then [AS name] [COST n] [LEAVE n], such as BUCKET 50/s 100 QUOTA day 10000";
+    LAYER = c"ERR syntax error, a layer is BUCKET rate burst, WINDOW window limit [mode], QUOTA period limit [TZ zone] [ANCHOR n] or LEASE limit ttl [ID id], then [AS name] [COST n] [LEAVE n]; options of the whole call stand before it, such as DETAIL BUCKET 50/s 100 QUOTA day 10000";
     /// `KEY` is missing
     KEY = c"ERR each key must be introduced by KEY and followed by its layers, such as KEY {acme}:k1 BUCKET 50/s 100 KEY {acme} QUOTA day 10000";
     /// The same key twice
@@ -132,7 +132,7 @@ errors! {
     TAKE_LEASE_ID = c"ERR a LEASE layer needs an ID here, such as LEASE 10 30s ID job-42";
 
     /// What is used would pass 2^53 − 1.
-    OVERFLOW = c"ERR the charge would lift what is used above 9007199254740991, such as a cost of 1 does not";
+    OVERFLOW = c"ERR the charge would lift what is used above 9007199254740991; forget what is used first, such as RL.RESET user:42 BUCKET";
     /// The id is held with another number of slots.
     OTHER_SLOTS = c"ERR the id is held with another number of slots; an id is unique per attempt, such as job-42";
     /// A forced lease beyond 65,536

@@ -161,16 +161,10 @@ pub fn amount<'a>(cursor: &mut Cursor<'a, impl ArgSource<'a>>, error: Error) -> 
     cursor.take().and_then(parse_amount).ok_or(error)
 }
 
-/// The optional positional `cost`: whatever is no keyword of an option is meant as the cost.
+/// The optional positional `cost`: a word is no cost but an option, known or not.
 pub fn cost<'a>(cursor: &mut Cursor<'a, impl ArgSource<'a>>, error: Error) -> Result<u64, Error> {
-    const KEYWORDS: [&[u8]; 11] = [
-        b"AS", b"LEAVE", b"FORCE", b"UPTO", b"MAXWAIT", b"TZ", b"ANCHOR", b"ID", b"NX", b"SLIDING",
-        b"FIXED",
-    ];
     match cursor.peek() {
-        None => Ok(1),
-        Some(word) if KEYWORDS.iter().any(|keyword| word.eq_ignore_ascii_case(keyword)) => Ok(1),
-        Some(word) if word.eq_ignore_ascii_case(b"LOG") => Ok(1),
+        Some([b'a'..=b'z' | b'A'..=b'Z', ..]) | None => Ok(1),
         Some(_) => amount(cursor, error),
     }
 }

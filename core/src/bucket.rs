@@ -232,7 +232,10 @@ impl Usage for View {
             return 0;
         }
         // At the stored end nothing is used, even where the rate of this call is slower.
-        let until_end_us = self.bucket.end_ms.saturating_mul(1000).saturating_sub(self.now_us);
+        let until_end_us = match self.bucket.end_ms {
+            MAX_AMOUNT => u64::MAX,
+            end_ms => end_ms.saturating_mul(1000).saturating_sub(self.now_us),
+        };
         let refill_us = time_to_refill_us(self.bucket.used - target, self.rate);
         let refill_us = refill_us - u128::from(self.now_us - self.bucket.at_us);
         u64::try_from(refill_us).map_or(until_end_us, |refill_us| refill_us.min(until_end_us))

@@ -12,6 +12,7 @@ pub struct Builder {
     module: Option<PathBuf>,
     module_args: Vec<String>,
     lines: Vec<String>,
+    arguments: Vec<&'static str>,
     primary_port: Option<u16>,
     port: Option<u16>,
     clock: Option<(PathBuf, PathBuf)>,
@@ -26,6 +27,7 @@ impl Builder {
             module: Some(module_path()),
             module_args: Vec::new(),
             lines: Vec::new(),
+            arguments: Vec::new(),
             primary_port: None,
             port: None,
             clock: None,
@@ -46,6 +48,13 @@ impl Builder {
     #[must_use]
     pub fn module_args(mut self, args: &[&str]) -> Self {
         self.module_args.extend(args.iter().map(ToString::to_string));
+        self
+    }
+
+    /// A command-line argument behind the configuration file, such as `--sentinel`.
+    #[must_use]
+    pub fn argument(mut self, argument: &'static str) -> Self {
+        self.arguments.push(argument);
         self
     }
 
@@ -126,6 +135,10 @@ impl Builder {
 
     pub(super) fn server_program(&self) -> &std::path::Path {
         &self.program
+    }
+
+    pub(super) fn arguments(&self) -> &[&'static str] {
+        &self.arguments
     }
 
     /// Environment of the server process.

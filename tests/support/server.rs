@@ -63,6 +63,7 @@ impl Server {
         let mut command = super::binaries::server_command(program);
         command
             .arg(&config)
+            .args(self.builder.arguments())
             .envs(self.builder.environment())
             .stdin(Stdio::null())
             .stdout(console.try_clone().unwrap())

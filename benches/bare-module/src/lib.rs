@@ -1,6 +1,6 @@
 //! The physical limit of a limiter written as a module, to measure against: `BARE.GET key` opens a
-//! key, reads its value of a native type and answers five integers; nothing else. `BARE.SET key`
-//! makes the key. For benchmarks only: nothing is saved, replicated or checked.
+//! key, reads its value of a native type and answers five integers; nothing else, whatever further
+//! arguments it has. `BARE.SET key` makes the key, and gives it an expiry if there is a further argument. For benchmarks only: nothing is saved, replicated or checked.
 
 use redis_module::raw::{self, RedisModuleCtx, RedisModuleString, RedisModuleType};
 use std::ffi::{c_int, c_void};
@@ -68,13 +68,16 @@ unsafe extern "C" fn bare_set(
 ) -> c_int {
     // SAFETY: the server's own context and arguments, of which there are `argc`.
     unsafe {
-        if argc != 2 {
+        if argc < 2 {
             return api!(RedisModule_WrongArity)(ctx);
         }
         let key = api!(RedisModule_OpenKey)(ctx, *argv.add(1), READ_WRITE);
         let value: Box<Value> = Box::new([1, 2, 3]);
         let kind = TYPE.load(Ordering::Relaxed);
         api!(RedisModule_ModuleTypeSetValue)(key, kind, Box::into_raw(value).cast());
+        if argc > 2 {
+            api!(RedisModule_SetExpire)(key, 86_400_000);
+        }
         api!(RedisModule_CloseKey)(key);
         api!(RedisModule_ReplyWithLongLong)(ctx, 1)
     }
@@ -88,7 +91,7 @@ unsafe extern "C" fn bare_get(
     // SAFETY: the server's own context and arguments, of which there are `argc`; a value of our type
     // was boxed by `bare_set` and lives while the key is open.
     unsafe {
-        if argc != 2 {
+        if argc < 2 {
             return api!(RedisModule_WrongArity)(ctx);
         }
         let key = api!(RedisModule_OpenKey)(ctx, *argv.add(1), READ_WRITE);

@@ -110,6 +110,7 @@ pub struct Group {
 }
 
 pub const BARE: &str = "bare module command";
+pub const BARE_SAME: &str = "bare, with RL.BUCKET's arguments and an expiry";
 pub const SET: &str = "SET … PX";
 pub const ADMITTED: &str = "RL.BUCKET admitted";
 pub const REFUSED: &str = "RL.BUCKET refused";
@@ -143,6 +144,8 @@ pub fn one_limit(spread: Spread) -> Group {
     };
     let mut cases = references();
     cases.extend([
+        // What nobody can do without: the limit comes with the call, and its key expires.
+        Case::new(BARE_SAME, &["BARE.GET @ 1/1d 1"]).fill("BARE.SET @ 1"),
         Case::admitted(ADMITTED, &[ours]),
         Case::refused(REFUSED, &["RL.BUCKET @ 1/1d 1"]),
         Case::peer(PEER_ADMITTED, "0", peer),

@@ -107,14 +107,17 @@ pub fn bar_table(bars: &[Bar]) -> String {
 pub fn bars(cells: &[Cell]) -> Vec<Bar> {
     let mut bars = Vec::new();
     for spread in [Spread::Hot, Spread::Random] {
-        let find = |durability, case| {
+        let find = |durability, case, beside: Option<&Cell>| {
             let fits = move |cell: &&Cell| {
                 (cell.spread, cell.durability, cell.case) == (spread, durability, case)
+                    // The references are measured in every group.
+                    && beside.is_none_or(|other| other.group == cell.group)
             };
             cells.iter().filter(fits).max_by_key(|cell| cell.depth)
         };
         let mut add = |durability: Durability, ours, theirs, usec: bool, bar, stretch| {
-            if let (Some(a), Some(b)) = (find(durability, ours), find(durability, theirs)) {
+            let a = find(durability, ours, None);
+            if let (Some(a), Some(b)) = (a, find(durability, theirs, a)) {
                 let (unit, value) =
                     if usec { ("µs", a.usec / b.usec) } else { ("calls/s", a.kcalls / b.kcalls) };
                 let (spread, durability) = (spread.name(), durability.name());
@@ -124,6 +127,7 @@ pub fn bars(cells: &[Cell]) -> Vec<Bar> {
         };
         let hot = spread == Spread::Hot;
         add(Durability::None, cases::REFUSED, cases::BARE, false, 0.85, Some(0.95));
+        add(Durability::None, cases::REFUSED, cases::BARE_SAME, false, 0.85, Some(0.95));
         add(Durability::None, cases::ADMITTED, cases::SET, false, 0.65, Some(0.85));
         add(Durability::None, cases::REFUSED, cases::SET, false, 0.90, None);
         let aof_bar = if hot { 0.90 } else { 0.80 };
