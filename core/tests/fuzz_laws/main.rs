@@ -79,7 +79,7 @@ fn chunks(parts: &[Vec<u8>]) -> Vec<u8> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
+    #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
     fn codec_of_damaged_encodings(encodings in damaged()) {
