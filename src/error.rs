@@ -90,7 +90,7 @@ errors! {
     QUANTITY = c"ERR quantity must be an integer from -9223372036854775808 to 9223372036854775807, such as 1";
 
     /// An option stands twice.
-    REPEATED = c"ERR an option is repeated, each may stand only once, such as LEAVE 20";
+    REPEATED = c"ERR each option may stand only once, such as LEAVE 20";
     /// FORCE, UPTO and MAXWAIT together
     TWO_CHARGINGS = c"ERR FORCE, UPTO and MAXWAIT exclude one another and stand only once, such as 50/s 100 10 UPTO";
     /// SLIDING, FIXED and LOG together
