@@ -64,7 +64,10 @@ fn transactions_and_an_aof_keep_the_state() {
     server.kill9();
     server.start_again();
     assert_eq!((server.digest("k"), server.pexpiretime("k")), before);
-    assert_eq!(throttle(&mut server.connection(), "k 9 1 3600 0"), [0, 10, 5, -1, 18_000]);
+    let after = throttle(&mut server.connection(), "k 9 1 3600 0");
+    assert_eq!(after[..4], [0, 10, 5, -1]);
+    // The restart takes a while.
+    assert!((17_900..=18_000).contains(&after[4]), "{after:?}");
 }
 
 #[test]
