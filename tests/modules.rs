@@ -58,6 +58,7 @@ fn a_second_loadmodule_line_stops_the_start_with_a_message() {
     let line = format!("loadmodule \"{}\"", module_path().display());
     let log = Server::builder().config(line).try_start().unwrap_err();
     assert!(log.contains("libredis_limiter.so"), "{log}");
+    assert!(log.contains("there is already a module called limiter"), "{log}");
     assert!(!log.contains("BUG REPORT"), "{log}");
 }
 

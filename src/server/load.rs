@@ -76,6 +76,11 @@ pub unsafe extern "C" fn RedisModule_OnLoad(
         )
     };
     if initialised != OK {
+        // Its functions are there by now; it only fails when the name is taken.
+        // SAFETY: the function table is only read from here on.
+        if unsafe { optional!(RedisModule_Log) }.is_some() {
+            log::warning_about(c"not loaded: there is already a module called ", c"limiter");
+        }
         return ERR;
     }
     if let Some(name) = first_missing() {
