@@ -77,7 +77,7 @@ pub fn read_layers<'a>(
     call: &Call,
     most: usize,
 ) -> Result<Vec<Layer<'a>>, Error> {
-    let mut layers: Vec<Layer> = Vec::new();
+    let mut layers: Vec<Layer> = Vec::with_capacity(4);
     while let Some(layer) = read_layer(cursor, form, call)? {
         if layers.iter().any(|other| other.identity() == layer.identity()) {
             return Err(Error::SAME_LIMIT);

@@ -71,16 +71,28 @@ pub struct Options<'a> {
 
 impl<'a> Options<'a> {
     /// Reads options until something else, or the end, comes.
+    #[inline(always)]
     pub fn read(
         cursor: &mut Cursor<'a, impl ArgSource<'a>>,
         allowed: Allowed,
     ) -> Result<Self, Error> {
         let mut options = Self::default();
-        while !cursor.is_done() && options.read_one(cursor, allowed)? {}
-        if options.charging == Some(Charging::Force) && options.leave.is_some() {
-            return Err(Error::FORCE_WITH_LEAVE);
+        if !cursor.is_done() {
+            options.read_all(cursor, allowed)?;
         }
         Ok(options)
+    }
+
+    fn read_all(
+        &mut self,
+        cursor: &mut Cursor<'a, impl ArgSource<'a>>,
+        allowed: Allowed,
+    ) -> Result<(), Error> {
+        while self.read_one(cursor, allowed)? {}
+        if self.charging == Some(Charging::Force) && self.leave.is_some() {
+            return Err(Error::FORCE_WITH_LEAVE);
+        }
+        Ok(())
     }
 
     fn read_one(

@@ -20,9 +20,12 @@
 use crate::law::Usage;
 use crate::state::Delta;
 use crate::units::{MAX_AMOUNT, MAX_INSTANT_US, Rate};
-use crate::wide::{mul_div_ceil, mul_div_floor};
+use crate::wide::{mul_div_ceil, mul_div_shift_ceil, mul_shift_div};
 use crate::wire::{Invalid, Sink, Source};
-use core::num::NonZeroU64;
+
+mod packed;
+
+pub use packed::{CompactBucket, PackedBucket};
 
 /// Binary fraction digits of `used`.
 const FRACTION: u32 = 32;
@@ -45,8 +48,7 @@ pub struct Bucket {
 impl Bucket {
     /// A bucket whose end follows from `rate`.
     fn new(used: u128, at_us: u64, rate: Rate) -> Self {
-        let end_us = u128::from(at_us) + time_to_refill_us(used, rate);
-        let end_ms = u64::try_from(end_us.div_ceil(1000)).unwrap_or(u64::MAX);
+        let end_ms = at_us.saturating_add(time_to_refill_us(used, rate)).div_ceil(1000);
         Self { used, at_us, end_ms: packable_end_ms(end_ms, at_us) }
     }
 
@@ -122,41 +124,6 @@ impl Bucket {
             && used <= u128::from(MAX_AMOUNT) << FRACTION
             && (life_ms < LIFE_FOREVER || bucket.end_ms == MAX_AMOUNT);
         if plausible { Ok(bucket) } else { Err(Invalid) }
-    }
-}
-
-/// A bucket in 24 bytes, with a niche: what lies in the server's memory for most keys.
-///
-/// `life_ms` (43 bits) and `used` (53 + 32 bits) share the two words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PackedBucket {
-    at_us_plus_1: NonZeroU64,
-    words: [u64; 2],
-}
-
-impl From<Bucket> for PackedBucket {
-    fn from(bucket: Bucket) -> Self {
-        let life_ms = match bucket.end_ms {
-            MAX_AMOUNT => LIFE_FOREVER,
-            end_ms => end_ms - bucket.at_us / 1000,
-        };
-        let packed = (u128::from(life_ms) << USED_BITS) | bucket.used;
-        Self {
-            at_us_plus_1: NonZeroU64::MIN.saturating_add(bucket.at_us),
-            words: [(packed >> 64) as u64, packed as u64],
-        }
-    }
-}
-
-impl From<PackedBucket> for Bucket {
-    fn from(packed: PackedBucket) -> Self {
-        let at_us = packed.at_us_plus_1.get() - 1;
-        let both = (u128::from(packed.words[0]) << 64) | u128::from(packed.words[1]);
-        let end_ms = match (both >> USED_BITS) as u64 {
-            LIFE_FOREVER => MAX_AMOUNT,
-            life_ms => at_us / 1000 + life_ms,
-        };
-        Self { used: both & ((1 << USED_BITS) - 1), at_us, end_ms }
     }
 }
 
@@ -237,8 +204,7 @@ impl Usage for View {
             end_ms => end_ms.saturating_mul(1000).saturating_sub(self.now_us),
         };
         let refill_us = time_to_refill_us(self.bucket.used - target, self.rate);
-        let refill_us = refill_us - u128::from(self.now_us - self.bucket.at_us);
-        u64::try_from(refill_us).map_or(until_end_us, |refill_us| refill_us.min(until_end_us))
+        (refill_us - (self.now_us - self.bucket.at_us)).min(until_end_us)
     }
 
     fn reset_us(&self) -> u64 {
@@ -254,13 +220,13 @@ const fn packable_end_ms(end_ms: u64, at_us: u64) -> u64 {
 /// What refills in `elapsed_us`, times 2^32, rounded down.
 fn refill(elapsed_us: u64, rate: Rate) -> u128 {
     let (units, micros) = rate.fraction();
-    mul_div_floor(u128::from(elapsed_us), units << FRACTION, micros)
+    if elapsed_us == 0 { 0 } else { mul_shift_div(elapsed_us, units, FRACTION, micros) }
 }
 
-/// The first microsecond by which `used` (times 2^32) has refilled.
-fn time_to_refill_us(used: u128, rate: Rate) -> u128 {
+/// The microseconds in which `used` (times 2^32) refills, rounded up, `u64::MAX` when that is more.
+fn time_to_refill_us(used: u128, rate: Rate) -> u64 {
     let (units, micros) = rate.fraction();
-    mul_div_ceil(used, micros, units << FRACTION)
+    u64::try_from(mul_div_shift_ceil(used, micros, units, FRACTION)).unwrap_or(u64::MAX)
 }
 
 fn ceil_units(used: u128) -> u64 {

@@ -117,7 +117,15 @@ impl State {
                 fixed::apply(&mut inner, length_ms, delta, now_us)?;
                 *slot = inner.map(Self::Fixed);
             }
-            Delta::Sliding(delta) => apply_sliding(slot, length_ms, delta, now_us)?,
+            Delta::Sliding(delta) => {
+                let mut inner = match slot.take() {
+                    Some(Self::Sliding(window)) => Some(window),
+                    _ => None,
+                };
+                let applied = sliding::apply(&mut inner, length_ms, delta, now_us);
+                *slot = inner.map(Self::Sliding);
+                applied?;
+            }
             Delta::Log(delta) => {
                 let mut inner = match slot.take() {
                     Some(Self::Log(log)) => Some(log),
@@ -187,25 +195,6 @@ impl State {
     }
 }
 
-fn apply_sliding(
-    slot: &mut Option<State>,
-    length_ms: u64,
-    delta: &sliding::Delta,
-    now_us: u64,
-) -> Result<(), Invalid> {
-    let mut inner = match slot {
-        Some(State::Sliding(window)) => Some(**window),
-        _ => None,
-    };
-    sliding::apply(&mut inner, length_ms, delta, now_us)?;
-    match (&mut *slot, inner) {
-        // The box stays: a hot key must not pay for an allocation on each call.
-        (Some(State::Sliding(window)), Some(next)) => **window = next,
-        (_, next) => *slot = next.map(|next| State::Sliding(Box::new(next))),
-    }
-    Ok(())
-}
-
 fn apply_lease(slot: &mut Option<State>, delta: &lease::Delta, now_us: u64) -> Result<(), Invalid> {
     let mut inner = match slot {
         Some(State::Lease(leases)) => Some(core::mem::take(&mut **leases)),
@@ -258,7 +247,7 @@ pub enum View<'s> {
     /// A fixed window.
     Fixed(fixed::View),
     /// A sliding window.
-    Sliding(sliding::View),
+    Sliding(sliding::View<'s>),
     /// The log of a window.
     Log(log::View<'s>),
     /// A calendar quota.

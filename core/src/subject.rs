@@ -1,18 +1,19 @@
 //! All limits of one key.
 
-use crate::bucket::{Bucket, PackedBucket};
+use crate::bucket::{Bucket, CompactBucket, PackedBucket};
 use crate::lease::LeaseSet;
 use crate::limit::{Identity, MAX_LIMITS, Which};
 use crate::state::{Delta, State};
 use crate::wire::{Invalid, Sink, Source};
+use thin_vec::{ThinVec, thin_vec};
 
-/// All limits of one key; at least one. The common case of one unnamed bucket takes 24 bytes.
+/// All limits of one key; at least one. The common case of one unnamed bucket takes 16 bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Subject {
     /// One unnamed bucket.
-    One(PackedBucket),
-    /// Anything else.
-    Many(Box<[Limit]>),
+    One(CompactBucket),
+    /// Anything else, also a bucket that has no small form.
+    Many(ThinVec<Limit>),
 }
 
 /// A limit with its identity.
@@ -53,10 +54,12 @@ impl Limit {
 impl Subject {
     /// The state of one limit, ended or not.
     #[must_use]
+    #[inline]
     pub fn find(&self, identity: &Identity) -> Option<Found<'_>> {
         match self {
             Self::One(bucket) => {
-                (*identity == Identity::BUCKET).then(|| Found::Bucket(Bucket::from(*bucket)))
+                let is_it = identity.which == Which::Bucket && identity.name.is_none();
+                is_it.then(|| Found::Bucket(Bucket::from(*bucket)))
             }
             Self::Many(limits) => {
                 let limit = limits.iter().find(|limit| limit.is(identity))?;
@@ -153,14 +156,15 @@ impl Subject {
     /// As [`Subject::apply`].
     pub fn update(&mut self, changes: &[Change], now_us: u64) -> Result<(), Invalid> {
         if let [(Identity::BUCKET, Delta::Bucket(bucket))] = changes
-            && (matches!(self, Self::One(_)) || self.is_empty())
+            && self.holds_only_the_bucket()
         {
-            *self = Self::One(PackedBucket::from(*bucket));
+            self.set_bucket(bucket);
             return Ok(());
         }
         let mut limits = match self.take() {
-            Self::One(bucket) => vec![Limit::unnamed_bucket(bucket)],
-            Self::Many(limits) => limits.into_vec(),
+            Self::One(bucket) => thin_vec![Limit::unnamed_bucket(Bucket::from(bucket))],
+            Self::Many(limits) if limits.is_empty() => ThinVec::with_capacity(changes.len()),
+            Self::Many(limits) => limits,
         };
         limits.retain(|limit| limit.end_us() > now_us);
         let applied = changes.iter().try_for_each(|change| apply_one(&mut limits, change, now_us));
@@ -169,9 +173,35 @@ impl Subject {
         applied
     }
 
+    /// Whether there is nothing, or the unnamed bucket and nothing else.
+    fn holds_only_the_bucket(&self) -> bool {
+        match self {
+            Self::One(_) => true,
+            Self::Many(limits) => match &limits[..] {
+                [] => true,
+                [limit] => limit.is(&Identity::BUCKET),
+                _ => false,
+            },
+        }
+    }
+
+    /// Makes `bucket` all there is.
+    fn set_bucket(&mut self, bucket: &Bucket) {
+        if let Some(bucket) = CompactBucket::new(bucket) {
+            *self = Self::One(bucket);
+            return;
+        }
+        let limit = Limit::unnamed_bucket(*bucket);
+        match self {
+            // A hot key must not pay for an allocation on each call.
+            Self::Many(limits) if limits.len() == 1 => limits[0] = limit,
+            _ => *self = Self::Many(thin_vec![limit]),
+        }
+    }
+
     /// No limit at all: what a key must not hold.
     fn empty() -> Self {
-        Self::Many(Box::default())
+        Self::Many(ThinVec::new())
     }
 
     /// Whether there is no limit at all, so that its key must go.
@@ -180,14 +210,18 @@ impl Subject {
         matches!(self, Self::Many(limits) if limits.is_empty())
     }
 
-    fn from_limits(limits: Vec<Limit>) -> Option<Self> {
-        match &limits[..] {
-            [] => None,
-            [Limit { which: Which::Bucket, name: None, state: Some(State::Bucket(bucket)) }] => {
-                Some(Self::One(*bucket))
-            }
-            _ => Some(Self::Many(limits.into_boxed_slice())),
+    fn from_limits(mut limits: ThinVec<Limit>) -> Option<Self> {
+        if limits.is_empty() {
+            return None;
         }
+        if let [Limit { which: Which::Bucket, name: None, state: Some(State::Bucket(bucket)) }] =
+            &limits[..]
+            && let Some(bucket) = CompactBucket::new(&Bucket::from(*bucket))
+        {
+            return Some(Self::One(bucket));
+        }
+        limits.shrink_to_fit();
+        Some(Self::Many(limits))
     }
 
     /// Appends every limit, ended or not: a copy of the subject must not depend on a clock.
@@ -213,10 +247,10 @@ impl Subject {
     /// Reads what [`Subject::encode`] wrote.
     pub(crate) fn decode(source: &mut Source) -> Result<Self, Invalid> {
         let count = source.int(MAX_LIMITS as u64)?;
-        let mut limits: Vec<Limit> = Vec::new();
+        let mut limits = ThinVec::new();
         for _ in 0..count {
             let (identity, forget) = Identity::decode(source)?;
-            if forget || limits.iter().any(|limit| limit.is(&identity)) {
+            if forget || limits.iter().any(|limit: &Limit| limit.is(&identity)) {
                 return Err(Invalid);
             }
             let state = Some(State::decode(identity.which, source)?);
@@ -240,17 +274,19 @@ impl Subject {
             limit.name.as_ref().map_or(0, |name| name.len())
                 + limit.state.as_ref().map_or(0, State::heap_bytes)
         };
-        size_of_val(&limits[..]) + limits.iter().map(inner).sum::<usize>()
+        let header = size_of::<[usize; 2]>();
+        header + size_of_val(&limits[..]) + limits.iter().map(inner).sum::<usize>()
     }
 }
 
 impl Limit {
-    fn unnamed_bucket(bucket: PackedBucket) -> Self {
-        Self { which: Which::Bucket, name: None, state: Some(State::Bucket(bucket)) }
+    fn unnamed_bucket(bucket: Bucket) -> Self {
+        let state = Some(State::Bucket(PackedBucket::from(bucket)));
+        Self { which: Which::Bucket, name: None, state }
     }
 }
 
-fn apply_one(limits: &mut Vec<Limit>, change: &Change, now_us: u64) -> Result<(), Invalid> {
+fn apply_one(limits: &mut ThinVec<Limit>, change: &Change, now_us: u64) -> Result<(), Invalid> {
     let (identity, delta) = change;
     if let Some(limit) = limits.iter_mut().find(|limit| limit.is(identity)) {
         return State::apply(&mut limit.state, identity.which, delta, now_us);

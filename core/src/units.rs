@@ -33,9 +33,8 @@ pub fn parse_amount(text: &[u8]) -> Option<u64> {
 /// Parses a duration with its unit (`30s`, `100ms`), `1 ms ..= 366 d`, into milliseconds.
 #[must_use]
 pub fn parse_duration_ms(text: &[u8]) -> Option<u64> {
-    let unit_at = text.iter().position(|byte| !byte.is_ascii_digit())?;
-    let (count, unit) = text.split_at(unit_at);
-    let ms = digits(count)?.checked_mul(unit_ms(unit)?)?;
+    let (count, unit) = leading_digits(text)?;
+    let ms = count.checked_mul(unit_ms(unit)?)?;
     (1..=MAX_DURATION_MS).contains(&ms).then_some(ms)
 }
 
@@ -53,23 +52,29 @@ fn unit_ms(unit: &[u8]) -> Option<u64> {
 
 /// Digits and nothing else.
 pub(crate) fn digits(text: &[u8]) -> Option<u64> {
-    if text.is_empty() {
-        return None;
-    }
-    let mut sum = 0u64;
+    let (value, rest) = leading_digits(text)?;
+    rest.is_empty().then_some(value)
+}
+
+/// The number that `text` starts with, and what follows it. At least one digit.
+fn leading_digits(text: &[u8]) -> Option<(u64, &[u8])> {
+    let mut value = 0u64;
+    let mut len = 0;
     for byte in text {
         let digit = byte.wrapping_sub(b'0');
         if digit > 9 {
-            return None;
+            break;
         }
-        // 19 digits cannot overflow, and hardly anybody writes more.
-        sum = if text.len() <= 19 {
-            sum.wrapping_mul(10).wrapping_add(u64::from(digit))
-        } else {
-            sum.checked_mul(10)?.checked_add(u64::from(digit))?
-        };
+        value = value.wrapping_mul(10).wrapping_add(u64::from(digit));
+        len += 1;
     }
-    Some(sum)
+    let (digits, rest) = text.split_at(len);
+    match len {
+        0 => None,
+        // As many cannot overflow, and hardly anybody writes more.
+        1..=19 => Some((value, rest)),
+        _ => str::from_utf8(digits).ok()?.parse().ok().map(|value| (value, rest)),
+    }
 }
 
 /// A refill rate as an exact fraction, from one unit per 366 days (292 years for
@@ -111,15 +116,17 @@ impl Rate {
     /// `50`, `0.5`, `300/1m`, `300/m`, `10/100ms`. COUNT has at most 6 decimals.
     #[must_use]
     pub fn parse(text: &[u8]) -> Option<Self> {
-        let (count, per_ms) = match text.iter().position(|&byte| byte == b'/') {
-            None => (text, 1_000),
-            Some(slash) => {
-                let per = &text[slash + 1..];
-                (&text[..slash], unit_ms(per).or_else(|| parse_duration_ms(per))?)
-            }
+        let (whole, rest) = leading_digits(text)?;
+        let (units, scale, rest) = match rest {
+            [b'.', decimals @ ..] => decimal(whole, decimals)?,
+            _ => (u128::from(whole), 1, rest),
         };
-        let (units, scale) = parse_decimal(count)?;
-        Self::new(units, u128::from(per_ms) * 1000 * scale)
+        let per_ms = match rest {
+            [] => 1_000,
+            [b'/', per @ ..] => unit_ms(per).or_else(|| parse_duration_ms(per))?,
+            _ => return None,
+        };
+        Self::new(units, u128::from(per_ms * 1000) * scale)
     }
 
     /// The fraction: units, and the microseconds in which as many refill.
@@ -129,15 +136,13 @@ impl Rate {
     }
 }
 
-/// `12.5` → (125, 10): the digits without the dot, and the power of ten they are too large by.
-fn parse_decimal(text: &[u8]) -> Option<(u128, u128)> {
-    let Some(dot) = text.iter().position(|&byte| byte == b'.') else {
-        return Some((u128::from(digits(text)?), 1));
-    };
-    let (whole, decimals) = (digits(&text[..dot])?, &text[dot + 1..]);
-    let places = u32::try_from(decimals.len()).ok().filter(|places| *places <= 6)?;
+/// `12` with `5/s` behind the dot → (125, 10, `/s`): all digits, the power of ten they are too large
+/// by, and what follows.
+fn decimal(whole: u64, text: &[u8]) -> Option<(u128, u128, &[u8])> {
+    let (decimals, rest) = leading_digits(text)?;
+    let places = u32::try_from(text.len() - rest.len()).ok().filter(|places| *places <= 6)?;
     let scale = 10u128.pow(places);
-    Some((u128::from(whole) * scale + u128::from(digits(decimals)?), scale))
+    Some((u128::from(whole) * scale + u128::from(decimals), scale, rest))
 }
 
 #[cfg(test)]

@@ -1,34 +1,54 @@
-//! Exact `a × b ÷ c` with a 256-bit product: no input overflows, nothing is rounded twice.
+//! Exact products and quotients of 256 bits: no input overflows, nothing is rounded twice.
+//!
+//! A limiter divides several times in each call, and nearly always numbers for which the machine's
+//! own division does. A 128-bit one takes several times as long, so every path here tries without.
 
-/// ⌊a·b ÷ c⌋, `u128::MAX` when that does not fit. `c` must not be 0.
+/// ⌊a·b·2^shift ÷ c⌋, `u128::MAX` when that does not fit. `c` must not be 0, nor `b·2^shift` overflow.
 #[must_use]
-pub fn mul_div_floor(a: u128, b: u128, c: u128) -> u128 {
-    match a.checked_mul(b) {
-        Some(product) => divide(product, c),
-        None => wide_mul_div(a, b, c).0,
+pub fn mul_shift_div(a: u64, b: u128, shift: u32, c: u128) -> u128 {
+    let product = u128::from(a).checked_mul(b);
+    match (product.map(u64::try_from), u64::try_from(c)) {
+        (Some(Ok(product)), Ok(c)) if product.leading_zeros() >= shift => {
+            u128::from((product << shift) / c)
+        }
+        // p·2^s ÷ c = (p ÷ c)·2^s + (p mod c)·2^s ÷ c
+        (Some(Ok(product)), Ok(c)) if c.leading_zeros() >= shift => {
+            (u128::from(product / c) << shift) + u128::from(((product % c) << shift) / c)
+        }
+        _ => mul_div(a.into(), b << shift, c).0,
+    }
+}
+
+/// ⌈a·b ÷ (c·2^shift)⌉, `u128::MAX` when that does not fit. `c` must not be 0, nor `c·2^shift`
+/// overflow.
+#[must_use]
+pub fn mul_div_shift_ceil(a: u128, b: u128, c: u128, shift: u32) -> u128 {
+    // ⌈p ÷ (c·2^s)⌉ = ⌈⌈p ÷ 2^s⌉ ÷ c⌉
+    let shifted = a.checked_mul(b).map(|product| {
+        let lost = product & ((1 << shift) - 1) != 0;
+        (product >> shift) + u128::from(lost)
+    });
+    match (shifted.map(u64::try_from), u64::try_from(c)) {
+        (Some(Ok(shifted)), Ok(c)) => u128::from(shifted.div_ceil(c)),
+        _ => mul_div_ceil(a, b, c << shift),
     }
 }
 
 /// ⌈a·b ÷ c⌉, `u128::MAX` when that does not fit. `c` must not be 0.
 #[must_use]
 pub fn mul_div_ceil(a: u128, b: u128, c: u128) -> u128 {
-    match a.checked_mul(b) {
-        Some(product) => {
-            let quotient = divide(product, c);
-            quotient + u128::from(quotient * c != product)
-        }
-        None => {
-            let (quotient, exact) = wide_mul_div(a, b, c);
-            quotient.saturating_add(u128::from(!exact))
-        }
-    }
+    let (quotient, exact) = mul_div(a, b, c);
+    quotient.saturating_add(u128::from(!exact))
 }
 
-/// Most products fit the machine's own division, which is several times faster.
-fn divide(product: u128, c: u128) -> u128 {
-    match (u64::try_from(product), u64::try_from(c)) {
-        (Ok(product), Ok(c)) => u128::from(product / c),
-        _ => product / c,
+/// ⌊a·b ÷ c⌋ and whether that is exact.
+fn mul_div(a: u128, b: u128, c: u128) -> (u128, bool) {
+    match a.checked_mul(b) {
+        Some(product) => {
+            let quotient = product / c;
+            (quotient, quotient * c == product)
+        }
+        None => wide_mul_div(a, b, c),
     }
 }
 
@@ -71,14 +91,20 @@ mod tests {
         #[test]
         fn agrees_with_big_integers(
             a in any::<u128>(), b in any::<u128>(), c in 1..=u128::MAX,
-            a_shift in 0..128u32, b_shift in 0..128u32, c_shift in 0..128u32,
+            a_shift in 0..128u32, b_shift in 0..128u32, c_shift in 0..128u32, shift in 0..=32u32,
         ) {
             let (a, b, c) = (a >> a_shift, b >> b_shift, (c >> c_shift).max(1));
+            let fits = |value: BigUint| u128::try_from(value).unwrap_or(u128::MAX);
             let product = BigUint::from(a) * b;
-            let floor = u128::try_from(&product / c).unwrap_or(u128::MAX);
-            let ceil = u128::try_from((&product + (c - 1)) / c).unwrap_or(u128::MAX);
-            prop_assert_eq!(mul_div_floor(a, b, c), floor);
+            let ceil = fits((&product + (c - 1)) / c);
             prop_assert_eq!(mul_div_ceil(a, b, c), ceil);
+
+            let (short_a, b, c) = (a as u64, b >> shift, (c >> shift).max(1));
+            let floor = fits(((BigUint::from(short_a) * b) << shift) / c);
+            prop_assert_eq!(mul_shift_div(short_a, b, shift, c), floor);
+            let divisor = BigUint::from(c) << shift;
+            let ceil = fits((BigUint::from(a) * b + (&divisor - 1u32)) / &divisor);
+            prop_assert_eq!(mul_div_shift_ceil(a, b, c, shift), ceil);
         }
     }
 }

@@ -34,13 +34,23 @@ const LONGEST_INT: usize = 10;
 /// Writes an integer to the start of `bytes`; answers its length.
 #[inline]
 fn write_int(mut value: u64, bytes: &mut [u8; LONGEST_INT]) -> usize {
+    if value < 1 << 56 {
+        // All groups of 7 bits at once: halves, quarters and eighths move apart.
+        let mut spread = ((value & 0x00ff_ffff_f000_0000) << 4) | (value & 0x0fff_ffff);
+        spread = ((spread & 0x0fff_c000_0fff_c000) << 2) | (spread & 0x3fff_0000_3fff);
+        spread = ((spread & 0x3f80_3f80_3f80_3f80) << 1) | (spread & 0x007f_007f_007f_007f);
+        let last = (63 - (spread | 1).leading_zeros()) & !7;
+        let follows = 0x8080_8080_8080_8080 & ((1 << last) - 1);
+        bytes[..8].copy_from_slice(&(spread | follows).to_le_bytes());
+        return last as usize / 8 + 1;
+    }
     let mut len = 0;
-    while value > 0x7f && len < LONGEST_INT - 1 {
+    while value > 0x7f {
         bytes[len] = (value & 0x7f) as u8 | 0x80;
         value >>= 7;
         len += 1;
     }
-    bytes[len] = (value & 0x7f) as u8;
+    bytes[len] = value as u8;
     len + 1
 }
 
@@ -50,10 +60,13 @@ impl Sink for Vec<u8> {
     }
 }
 
+/// The effect of eight layers or so.
+const SHORT: usize = 256;
+
 /// Bytes on the stack, which most effects fit; longer ones move to the heap.
 #[derive(Debug)]
 pub struct ShortBytes {
-    short: [u8; 64],
+    short: [u8; SHORT],
     len: usize,
     long: Vec<u8>,
 }
@@ -62,7 +75,7 @@ impl ShortBytes {
     /// No bytes.
     #[must_use]
     pub const fn new() -> Self {
-        Self { short: [0; 64], len: 0, long: Vec::new() }
+        Self { short: [0; SHORT], len: 0, long: Vec::new() }
     }
 
     /// What was put.

@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 use proptest::sample::select;
-use redis_limiter_core::bucket::{Bucket, PackedBucket, View};
+use redis_limiter_core::bucket::{Bucket, CompactBucket, PackedBucket, View};
 use redis_limiter_core::law::{Ask, Charging, Outcome, Usage, decide};
 use redis_limiter_core::state::Delta;
 use redis_limiter_core::subject::Subject;
@@ -27,9 +27,35 @@ fn admits(slot: Option<Bucket>, rate: Rate, burst: u64, ask: Ask, now_us: u64) -
 }
 
 #[test]
-fn the_common_subject_takes_24_bytes() {
-    assert_eq!(size_of::<Subject>(), 24);
+fn the_common_subject_takes_16_bytes() {
+    assert_eq!(size_of::<Subject>(), 16);
+    assert_eq!(size_of::<CompactBucket>(), 16);
     assert_eq!(size_of::<PackedBucket>(), 24);
+}
+
+/// What the small form is for; the rest takes the larger one, with the same meaning.
+#[test]
+fn usual_buckets_have_the_small_form() {
+    let compact = |speed: &str, units, at_us| {
+        let bucket = charged(None, rate(speed), units, at_us);
+        check_forms(bucket);
+        CompactBucket::new(&bucket).is_some()
+    };
+    for (speed, units) in [
+        ("1000000000", 200_000_000),
+        ("1000000", 33_000_000),
+        ("16666", 1_000_000),
+        ("10", 80_000),
+        ("5000/d", 15_000),
+        ("1/366d", 1),
+    ] {
+        assert!(compact(speed, units, START_US), "{speed} {units}");
+    }
+    assert!(!compact("1000000000", 1 << 34, START_US));
+    assert!(!compact("1/d", 1 << 20, START_US));
+    let (first_us, last_us) = (1_577_836_800_000_000, 2_703_736_706_842_622);
+    assert!(compact("10", 5, first_us) && !compact("10", 5, first_us - 1));
+    assert!(compact("10", 5, last_us) && !compact("10", 5, last_us + 1));
 }
 
 /// A greedy client that asks at every microsecond, or at others, gets all of the rate but for one
@@ -146,6 +172,9 @@ fn a_moved_bucket_keeps_one_encoding() {
 
 fn check_forms(bucket: Bucket) {
     assert_eq!(Bucket::from(PackedBucket::from(bucket)), bucket);
+    if let Some(compact) = CompactBucket::new(&bucket) {
+        assert_eq!(Bucket::from(compact), bucket);
+    }
     let mut bytes = Vec::new();
     bucket.encode(&mut bytes);
     let mut source = Source::new(&bytes);

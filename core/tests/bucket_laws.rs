@@ -6,7 +6,7 @@ use num_bigint::BigInt;
 use num_rational::BigRational;
 use proptest::prelude::*;
 use proptest::sample::select;
-use redis_limiter_core::bucket::{Bucket, PackedBucket, View};
+use redis_limiter_core::bucket::{Bucket, CompactBucket, PackedBucket, View};
 use redis_limiter_core::law::{Ask, Charging, Outcome, Usage, decide};
 use redis_limiter_core::state::Delta;
 use redis_limiter_core::units::Rate;
@@ -273,6 +273,9 @@ proptest! {
             events.push(event);
             if let Some(bucket) = slot {
                 prop_assert_eq!(Bucket::from(PackedBucket::from(bucket)), bucket);
+                if let Some(compact) = CompactBucket::new(&bucket) {
+                    prop_assert_eq!(Bucket::from(compact), bucket);
+                }
                 let mut bytes = Vec::new();
                 bucket.encode(&mut bytes);
                 prop_assert_eq!(Bucket::decode(&mut Source::new(&bytes)), Ok(bucket));

@@ -258,8 +258,34 @@ fn sixty_four_limits_and_no_more() {
 }
 
 #[test]
+fn a_bucket_outgrows_the_small_form_and_comes_back() {
+    let (mut slot, mut twin) = (None, None);
+    let (slow, fast) = (bucket("1", None), bucket("1000", None));
+    let mut charge_both = |layer: &Layer, units, now_us| {
+        let layer = Layer {
+            ask: Ask { cost: units, charging: Charging::Force, ..layer.ask },
+            ..layer.clone()
+        };
+        let changes = charge(&slot, &layer, now_us);
+        Subject::apply(&mut slot, &changes, now_us).unwrap();
+        // Beside another limit it never has the small form.
+        let other = bucket("1/366d", Some(b"other"));
+        for changes in [charge(&twin, &layer, now_us), charge(&twin, &other, now_us)] {
+            Subject::apply(&mut twin, &changes, now_us).unwrap();
+        }
+        assert_eq!(slot.as_ref().unwrap().bucket(), twin.as_ref().unwrap().bucket());
+        assert_eq!(decode_whole(&whole(slot.as_ref().unwrap())).ok(), slot);
+        matches!(slot, Some(Subject::One(_)))
+    };
+    assert!(charge_both(&slow, 1_000, START_US));
+    assert!(!charge_both(&slow, 1 << 20, START_US + 1));
+    assert!(!charge_both(&slow, 1, START_US + 2));
+    assert!(charge_both(&fast, 1, START_US + 1_000_000_000));
+}
+
+#[test]
 fn the_common_key_is_small_and_stays_so() {
-    assert_eq!(size_of::<Subject>(), 24);
+    assert_eq!(size_of::<Subject>(), 16);
     assert_eq!(size_of::<Option<PackedBucket>>(), 24);
     let (mut slot, common, named) = (None, bucket("1", None), bucket("1/366d", Some(b"n")));
     let changes = charge(&slot, &common, START_US);

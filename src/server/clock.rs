@@ -2,7 +2,6 @@
 
 use super::api::optional;
 use redis_limiter_core::units::MAX_INSTANT_US;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Microseconds since the Unix epoch, at most [`MAX_INSTANT_US`].
 ///
@@ -23,6 +22,9 @@ pub fn now_us() -> u64 {
 
 /// 0 before the epoch.
 fn system_us() -> u64 {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since_epoch.as_micros()).unwrap_or(u64::MAX)
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the clock exists and the pointer is good, so it cannot fail.
+    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut time) };
+    let micros = time.tv_sec.saturating_mul(1_000_000).saturating_add(time.tv_nsec / 1000);
+    u64::try_from(micros).unwrap_or(0)
 }

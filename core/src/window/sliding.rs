@@ -44,6 +44,13 @@ impl Grid {
     const fn free_us(&self, index: u64) -> u64 {
         (index + 1).saturating_mul(self.step_us).saturating_add(self.length_us)
     }
+
+    /// How many counters, from that of sub-window `newest` back, are not free at `now_us`.
+    fn live(&self, newest: u64, now_us: u64) -> usize {
+        // counts[k] is free k steps before the newest.
+        let left_us = self.free_us(newest).saturating_sub(now_us);
+        left_us.div_ceil(self.step_us).min(COUNTERS as u64) as usize
+    }
 }
 
 /// What is used, by sub-window.
@@ -81,9 +88,7 @@ impl Sliding {
 
     /// Without what is free at `now_us`; `None` when all is.
     fn live(mut self, grid: Grid, now_us: u64) -> Option<Self> {
-        // counts[k] is free k steps before the newest.
-        let left_us = grid.free_us(self.newest).saturating_sub(now_us);
-        let live = left_us.div_ceil(grid.step_us).min(COUNTERS as u64) as usize;
+        let live = grid.live(self.newest, now_us);
         self.counts[live..].fill(0);
         (live > 0).then_some(self)
     }
@@ -98,6 +103,19 @@ impl Sliding {
             _ => {}
         }
         Some(next)
+    }
+
+    /// Makes `count` the newest counter and drops what is free at `now_us`, in place: what nearly
+    /// every charge does. Nothing happens, and `false`, when all is free or too much would be used.
+    fn recount(&mut self, count: u64, grid: Grid, now_us: u64) -> bool {
+        let live = grid.live(self.newest, now_us);
+        let rest: u64 = self.counts[1..live.max(1)].iter().sum();
+        let fits = live > 0 && count <= MAX_AMOUNT && rest + count <= MAX_AMOUNT;
+        if fits {
+            self.counts[0] = count;
+            self.counts[live..].fill(0);
+        }
+        fits
     }
 
     /// Without the oldest `units`; `None` when nothing is left.
@@ -135,17 +153,17 @@ impl Sliding {
 }
 
 /// What a call changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delta(Change);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Change {
     /// Nothing is used any more.
     Gone,
     /// The newest sub-window is `index`, and counts `count`.
     Charge { index: u64, count: u64 },
-    /// All counters: after a refund or a move.
-    Whole(Sliding),
+    /// All counters: after a refund or a move. Rare, so boxed.
+    Whole(Box<Sliding>),
 }
 
 impl Delta {
@@ -155,12 +173,12 @@ impl Delta {
 
     /// Appends the encoding: what it is, then its numbers.
     pub fn encode(&self, out: &mut impl Sink) {
-        match self.0 {
+        match &self.0 {
             Change::Gone => out.put_u8(Self::GONE),
             Change::Charge { index, count } => {
                 out.put_u8(Self::CHARGE);
-                out.put_int(index);
-                out.put_int(count);
+                out.put_int(*index);
+                out.put_int(*count);
             }
             Change::Whole(window) => {
                 out.put_u8(Self::WHOLE);
@@ -183,7 +201,7 @@ impl Delta {
                 }
                 Change::Charge { index, count }
             }
-            Self::WHOLE => Change::Whole(Sliding::decode(source)?),
+            Self::WHOLE => Change::Whole(Box::new(Sliding::decode(source)?)),
             _ => return Err(Invalid),
         }))
     }
@@ -195,18 +213,21 @@ impl Delta {
 /// [`Invalid`], with `state` unchanged, when more than [`MAX_AMOUNT`] would be used, or the delta
 /// charges an older sub-window than the newest.
 pub fn apply(
-    state: &mut Option<Sliding>,
+    state: &mut Option<Box<Sliding>>,
     length_ms: u64,
     delta: &Delta,
     now_us: u64,
 ) -> Result<(), Invalid> {
     let (grid, now_us) = (Grid::new(length_ms), now_us.min(MAX_INSTANT_US));
-    let next = match (delta.0, &*state) {
+    let next = match (&delta.0, &mut *state) {
         (Change::Gone, _) => None,
-        (Change::Whole(window), _) => Some(window),
-        (Change::Charge { index, count }, None) => Some(Sliding::new(index, count)),
+        (Change::Whole(window), _) => Some(**window),
+        (Change::Charge { index, count }, None) => Some(Sliding::new(*index, *count)),
         (Change::Charge { index, count }, Some(window)) => {
-            Some(window.with_newest(index, count).ok_or(Invalid)?)
+            if *index == window.newest && window.recount(*count, grid, now_us) {
+                return Ok(());
+            }
+            Some(window.with_newest(*index, *count).ok_or(Invalid)?)
         }
     };
     if next.is_some_and(|next| next.newest > grid.index(MAX_INSTANT_US)) {
@@ -220,63 +241,84 @@ pub fn apply(
     if next.as_ref().is_some_and(|next| !fits(next)) {
         return Err(Invalid);
     }
-    *state = next;
+    match (&mut *state, next) {
+        // The box stays: a hot key must not pay for an allocation on each call.
+        (Some(window), Some(next)) => **window = next,
+        (_, next) => *state = next.map(Box::new),
+    }
     Ok(())
 }
 
 /// A window seen at one instant.
 #[derive(Clone, Copy, Debug)]
-pub struct View {
-    /// What is not free yet, moved back if it lay in the future.
-    live: Option<Sliding>,
+pub struct View<'a> {
+    /// The counters that are not free yet, youngest first; none when nothing is used.
+    counts: &'a [u64],
+    /// Index of the first, moved back if it lay in the future.
+    newest: u64,
     used: u64,
     moved: bool,
     grid: Grid,
     now_us: u64,
 }
 
-impl View {
+impl<'a> View<'a> {
     /// Sees `state` at `now_us`.
     #[must_use]
-    pub fn new(state: Option<&Sliding>, length_ms: u64, now_us: u64) -> Self {
+    pub fn new(state: Option<&'a Sliding>, length_ms: u64, now_us: u64) -> Self {
         let (grid, now_us) = (Grid::new(length_ms), now_us.min(MAX_INSTANT_US));
         let index = grid.index(now_us);
-        let moved = state.is_some_and(|window| window.newest > index);
-        let live = state.and_then(|window| {
-            Sliding { newest: window.newest.min(index), ..*window }.live(grid, now_us)
-        });
-        let used = live.as_ref().map_or(0, Sliding::used);
-        Self { live, used, moved, grid, now_us }
+        let (newest, moved, counts) = match state {
+            Some(window) => {
+                let newest = window.newest.min(index);
+                let live = grid.live(newest, now_us);
+                (newest, window.newest > index, &window.counts[..live])
+            }
+            None => (0, false, &[][..]),
+        };
+        let used = counts.iter().sum();
+        Self { counts, newest, used, moved, grid, now_us }
+    }
+
+    /// Everything that is not free yet.
+    fn live(&self) -> Option<Sliding> {
+        let mut live = Sliding::new(self.newest, *self.counts.first()?);
+        live.counts[..self.counts.len()].copy_from_slice(self.counts);
+        Some(live)
+    }
+
+    fn whole(live: Option<Sliding>) -> Delta {
+        Delta(live.map_or(Change::Gone, |live| Change::Whole(Box::new(live))))
     }
 
     /// Charges `units` (at least 1) that the law admitted.
     #[must_use]
     pub fn charge(&self, units: u64) -> Delta {
         let index = self.grid.index(self.now_us);
-        let count = match self.live {
-            Some(live) if live.newest == index => live.counts[0].saturating_add(units),
+        let count = match self.counts {
+            [newest, ..] if self.newest == index => newest.saturating_add(units),
             _ => units,
         };
-        let moved = self.live.filter(|_| self.moved);
-        Delta(match moved.and_then(|live| live.with_newest(index, count)) {
-            Some(charged) => Change::Whole(charged),
-            None => Change::Charge { index, count },
-        })
+        let moved = if self.moved { self.live() } else { None };
+        match moved.and_then(|live| live.with_newest(index, count)) {
+            Some(charged) => Self::whole(Some(charged)),
+            None => Delta(Change::Charge { index, count }),
+        }
     }
 
     /// The move that the clock rule demands, if it does.
     #[must_use]
     pub fn settle(&self) -> Option<Delta> {
-        self.moved.then_some(Delta(self.live.map_or(Change::Gone, Change::Whole)))
+        self.moved.then(|| Self::whole(self.live()))
     }
 
     /// Gives back `units`, oldest first, that were charged `age_us` ago: nothing when that is the
     /// window's length or more. `None` when nothing changes.
     #[must_use]
     pub fn refund(&self, units: u64, age_us: u64) -> Option<Delta> {
-        match self.live {
+        match self.live() {
             Some(live) if units > 0 && age_us < self.grid.length_us => {
-                Some(Delta(live.without_oldest(units).map_or(Change::Gone, Change::Whole)))
+                Some(Self::whole(live.without_oldest(units)))
             }
             _ => self.settle(),
         }
@@ -285,32 +327,30 @@ impl View {
     /// What a person is shown; `None` when nothing is used.
     #[must_use]
     pub fn summary(&self) -> Option<Summary> {
-        let live = self.live?;
-        let oldest = live.counts.iter().rposition(|&count| count > 0)? as u64;
-        let since_us = live.newest.saturating_sub(oldest).saturating_mul(self.grid.step_us);
-        let until_ms = self.grid.free_us(live.newest).div_ceil(1000);
+        let oldest = self.counts.iter().rposition(|&count| count > 0)? as u64;
+        let since_us = self.newest.saturating_sub(oldest).saturating_mul(self.grid.step_us);
+        let until_ms = self.grid.free_us(self.newest).div_ceil(1000);
         Some(Summary { used: self.used, since_ms: since_us / 1000, until_ms })
     }
 }
 
-impl Usage for View {
+impl Usage for View<'_> {
     fn used(&self) -> u64 {
         self.used
     }
 
     fn wait_us(&self, target: u64) -> u64 {
-        let Some(live) = self.live else { return 0 };
         let mut left = self.used;
         let mut free_us = self.now_us;
         // From the oldest counter on, until little enough is left.
-        for (age, &count) in live.counts.iter().enumerate().rev() {
+        for (age, &count) in self.counts.iter().enumerate().rev() {
             if left <= target {
                 break;
             }
             if count > 0 {
                 left = left.saturating_sub(count);
                 let younger_us = (age as u64).saturating_mul(self.grid.step_us);
-                free_us = self.grid.free_us(live.newest).saturating_sub(younger_us);
+                free_us = self.grid.free_us(self.newest).saturating_sub(younger_us);
             }
         }
         free_us.saturating_sub(self.now_us)

@@ -29,7 +29,7 @@ pub trait Mode: Clone + Debug + PartialEq {
 }
 
 macro_rules! mode {
-    ($state:ident, $module:ident, $view:ty) => {
+    ($state:ident, $module:ident, $view:ty, $apply:expr) => {
         impl Mode for $state {
             type View<'a> = $view;
             type Delta = $module::Delta;
@@ -55,7 +55,7 @@ macro_rules! mode {
                 delta: &Self::Delta,
                 now_us: u64,
             ) -> Result<(), Invalid> {
-                $module::apply(state, length_ms, delta, now_us)
+                $apply(state, length_ms, delta, now_us)
             }
             fn end_us(&self, length_ms: u64) -> u64 {
                 self.end_us(length_ms)
@@ -80,9 +80,17 @@ macro_rules! mode {
     };
 }
 
-mode!(Fixed, fixed, fixed::View);
-mode!(Sliding, sliding, sliding::View);
-mode!(Log, log, log::View<'a>);
+mode!(Fixed, fixed, fixed::View, fixed::apply);
+mode!(Sliding, sliding, sliding::View<'a>, |state: &mut Option<Sliding>,
+                                            length_ms,
+                                            delta,
+                                            now_us| {
+    let mut boxed = state.take().map(Box::new);
+    let applied = sliding::apply(&mut boxed, length_ms, delta, now_us);
+    *state = boxed.map(|window| *window);
+    applied
+});
+mode!(Log, log, log::View<'a>, log::apply);
 
 /// A primary and its replica, which must be equal after every call.
 pub struct Server<M> {
