@@ -5,33 +5,40 @@
 
 /// ⌊a·b·2^shift ÷ c⌋, `u128::MAX` when that does not fit. `c` must not be 0, nor `b·2^shift` overflow.
 #[must_use]
+#[inline]
 pub fn mul_shift_div(a: u64, b: u128, shift: u32, c: u128) -> u128 {
-    let product = u128::from(a).checked_mul(b);
-    match (product.map(u64::try_from), u64::try_from(c)) {
-        (Some(Ok(product)), Ok(c)) if product.leading_zeros() >= shift => {
-            u128::from((product << shift) / c)
-        }
-        // p·2^s ÷ c = (p ÷ c)·2^s + (p mod c)·2^s ÷ c
-        (Some(Ok(product)), Ok(c)) if c.leading_zeros() >= shift => {
-            (u128::from(product / c) << shift) + u128::from(((product % c) << shift) / c)
-        }
-        _ => mul_div(a.into(), b << shift, c).0,
+    short_mul_shift_div(a, b, shift, c).unwrap_or_else(|| mul_div(a.into(), b << shift, c).0)
+}
+
+#[inline]
+fn short_mul_shift_div(a: u64, b: u128, shift: u32, c: u128) -> Option<u128> {
+    let (b, c) = (u64::try_from(b).ok()?, u64::try_from(c).ok()?);
+    let product = a.checked_mul(b)?;
+    if product.leading_zeros() >= shift {
+        return Some(u128::from((product << shift) / c));
     }
+    // p·2^s ÷ c = (p ÷ c)·2^s + (p mod c)·2^s ÷ c
+    let (whole, rest) = (product / c, product % c);
+    (c.leading_zeros() >= shift)
+        .then(|| (u128::from(whole) << shift) + u128::from((rest << shift) / c))
 }
 
 /// ⌈a·b ÷ (c·2^shift)⌉, `u128::MAX` when that does not fit. `c` must not be 0, nor `c·2^shift`
 /// overflow.
 #[must_use]
+#[inline]
 pub fn mul_div_shift_ceil(a: u128, b: u128, c: u128, shift: u32) -> u128 {
+    short_mul_div_shift_ceil(a, b, c, shift).unwrap_or_else(|| mul_div_ceil(a, b, c << shift))
+}
+
+#[inline]
+fn short_mul_div_shift_ceil(a: u128, b: u128, c: u128, shift: u32) -> Option<u128> {
+    let (a, b) = (u64::try_from(a).ok()?, u64::try_from(b).ok()?);
+    let product = u128::from(a) * u128::from(b);
     // ⌈p ÷ (c·2^s)⌉ = ⌈⌈p ÷ 2^s⌉ ÷ c⌉
-    let shifted = a.checked_mul(b).map(|product| {
-        let lost = product & ((1 << shift) - 1) != 0;
-        (product >> shift) + u128::from(lost)
-    });
-    match (shifted.map(u64::try_from), u64::try_from(c)) {
-        (Some(Ok(shifted)), Ok(c)) => u128::from(shifted.div_ceil(c)),
-        _ => mul_div_ceil(a, b, c << shift),
-    }
+    let lost = product & ((1 << shift) - 1) != 0;
+    let shifted = u64::try_from(product >> shift).ok()?.checked_add(u64::from(lost))?;
+    Some(u128::from(shifted.div_ceil(u64::try_from(c).ok()?)))
 }
 
 /// ⌈a·b ÷ c⌉, `u128::MAX` when that does not fit. `c` must not be 0.
@@ -42,6 +49,7 @@ pub fn mul_div_ceil(a: u128, b: u128, c: u128) -> u128 {
 }
 
 /// ⌊a·b ÷ c⌋ and whether that is exact.
+#[cold]
 fn mul_div(a: u128, b: u128, c: u128) -> (u128, bool) {
     match a.checked_mul(b) {
         Some(product) => {
