@@ -69,11 +69,9 @@ impl<'a, S: ArgSource<'a>> Cursor<'a, S> {
     /// Takes the next argument if it is `keyword`, whatever its case.
     #[inline]
     pub fn keyword(&mut self, keyword: &[u8]) -> bool {
-        // Most keywords asked for are not there, and differ in length or first letter.
+        // Most keywords asked for are not there, and those that are mostly in capitals.
         let found = self.ahead.is_some_and(|next| {
-            next.len() == keyword.len()
-                && next[..1].eq_ignore_ascii_case(&keyword[..1])
-                && next.eq_ignore_ascii_case(keyword)
+            next.len() == keyword.len() && (next == keyword || next.eq_ignore_ascii_case(keyword))
         });
         if found {
             self.take();
