@@ -20,7 +20,7 @@ fn assert_quiet(cluster: &Cluster) {
 fn every_command(client: &mut Client) {
     for n in 0..12 {
         let (a, b) = (format!("{{s{n}}}"), format!("{{s{n}}}:user"));
-        let calls: [(String, &[i64]); 16] = [
+        let calls: [(String, &[i64]); 17] = [
             (format!("RL.BUCKET {a} 1/1h 9"), &[1, 9, 8]),
             (format!("RL.WINDOW {a} 1h 9"), &[1, 9, 8]),
             (format!("RL.WINDOW {a} 1h 9 2 FIXED"), &[1, 9, 7]),
@@ -33,6 +33,7 @@ fn every_command(client: &mut Client) {
             (format!("RL.MTAKE KEY {a} QUOTA year 9 COST 5 KEY {b} BUCKET 1/1h 9"), &[1, 9, 2]),
             (format!("RL.MPEEK KEY {a} QUOTA year 9 KEY {b} BUCKET 1/1h 9"), &[1, 9, 2]),
             (format!("RL.MREFUND KEY {b} BUCKET 1/1h 9 KEY {a} QUOTA year 9"), &[1, 9, 3]),
+            (format!("CL.THROTTLE {a} 8 1 3600"), &[0, 9, 6]),
             (format!("RL.RENEW {a} x 2h"), &[1]),
             (format!("RL.RELEASE {a} x y z"), &[2]),
             (format!("RL.RESET {a} BUCKET"), &[1]),
@@ -64,9 +65,16 @@ fn cross_slot(client: &mut Client) {
 /// A slot of many keys moves to another master and back while four clients use them. Nobody sees
 /// an error but TRYAGAIN for several keys, and no limit admits more than it should.
 fn resharding_under_load(cluster: &Cluster) {
-    const KEYS: usize = 30;
+    const KEYS: usize = 15;
     const LIMIT: u32 = 40;
-    let limits = ["RL.BUCKET @ 1/366d 40", "RL.WINDOW @ 1h 40 LOG AS w", "RL.QUOTA @ year 40"];
+    let limits = [
+        "RL.BUCKET @ 1/366d 40",
+        "RL.WINDOW @ 1h 40",
+        "RL.WINDOW @ 1h 40 FIXED",
+        "RL.WINDOW @ 1h 40 LOG AS w",
+        "RL.QUOTA @ year 40",
+        "RL.ACQUIRE @ 40 1h",
+    ];
     let key = |n: usize| format!("{{moving}}:{n}");
     let admitted: Vec<AtomicU32> = (0..KEYS * limits.len()).map(|_| AtomicU32::new(0)).collect();
     let both_admitted = AtomicU32::new(0);
