@@ -173,6 +173,8 @@ impl Builder {
         ];
         if self.knows_7_0 {
             lines.push("enable-debug-command yes".to_owned());
+            // A replica or a file that gives us what we cannot apply ends the server.
+            lines.push("propagation-error-behavior panic".to_owned());
             // SIGTERM and SHUTDOWN do not wait for replicas that a test has attached by hand.
             lines.push("shutdown-timeout 0".to_owned());
         }
