@@ -366,6 +366,22 @@ fn a_lease_renewed_to_the_end_that_it_has_writes_nothing() {
 }
 
 #[test]
+fn a_lease_renewed_in_the_transaction_that_acquired_it_writes_once() {
+    if !is_valkey() && version() < (7, 2, 0) {
+        return skipped("before 7.2 modules cannot ask for the command's time");
+    }
+    let server = Server::start();
+    let mut con = server.connection();
+    let mut tap = ReplicaTap::attach(&server);
+    for line in ["MULTI", "RL.ACQUIRE k 2 1h ID a", "RL.RENEW k a 1h", "RL.RENEW k b 1h"] {
+        con.ask(line);
+    }
+    let Value::Array(replies) = con.ask("EXEC") else { panic!("no array") };
+    assert_eq!(replies[1..], [Value::Int(1), Value::Int(0)]);
+    assert_eq!(tap.commands(&server).len(), 1);
+}
+
+#[test]
 fn the_clock_rule_is_stored_and_sent_also_by_a_refusal() {
     needs_clock!();
     let still = Still::at_noon();
