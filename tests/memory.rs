@@ -347,6 +347,38 @@ fn big_keys_are_freed_in_the_background() {
 }
 
 #[test]
+fn a_long_log_gives_its_memory_back() {
+    needs_clock!();
+    let clock = Clock::new(workload::START_US);
+    let server = Server::builder().clock(&clock).start();
+    let mut con = server.connection();
+    say(&mut con, "RL.WINDOW big 1h 65536 LOG");
+    let one = int(&cmd!(con, "MEMORY", "USAGE", "big"));
+    let before = used_memory(&server);
+    for round in 0..3 {
+        for _ in 0..20_000 {
+            clock.advance_ms(1);
+            cmd!(con, "RL.WINDOW", "big", "1h", 65_536, "LOG");
+        }
+        let usage = int(&cmd!(con, "MEMORY", "USAGE", "big"));
+        assert!(usage > 20_000 * 8, "{usage} bytes of 20,000 entries");
+        assert!(used_memory(&server) > before + 20_000 * 8);
+        match round {
+            0 => _ = cmd!(con, "UNLINK", "big"),
+            1 => _ = cmd!(con, "FLUSHALL", "ASYNC"),
+            // All but the last has ended.
+            _ => {
+                clock.advance_ms(3_599_999);
+                say(&mut con, "RL.WINDOW big 1h 65536 LOG");
+                let usage = int(&cmd!(con, "MEMORY", "USAGE", "big"));
+                assert!(usage < one + 1_000, "{usage} bytes, {one} of one entry");
+            }
+        }
+        comes_back(&server, before, 100_000);
+    }
+}
+
+#[test]
 fn memory_usage_follows_the_size_of_the_state() {
     let server = Server::start();
     let mut con = server.connection();
