@@ -62,6 +62,31 @@ fn cross_slot(client: &mut Client) {
     assert_eq!(client.say("a", "EXISTS a"), Value::Int(0));
 }
 
+/// While a slot is half moved, a call on keys of both halves is told to come back, and charges nothing.
+fn try_again(cluster: &Cluster, client: &mut Client) {
+    let half = slot(b"{half}");
+    let (from, to) = (Cluster::owner(half), (Cluster::owner(half) + 1) % 3);
+    client.say("{half}", "RL.MTAKE KEY {half}:a BUCKET 1/366d 9 KEY {half}:b QUOTA year 9");
+    cluster.open_slot(half, from, to);
+    let mut con = cluster.masters[from].connection();
+    let port = cluster.masters[to].port();
+    cmd!(con, "MIGRATE", "127.0.0.1", port, "{half}:a", 0, 5000);
+    for call in ["RL.MTAKE", "RL.MPEEK", "RL.MREFUND"] {
+        let words = format!("{call} KEY {{half}}:a BUCKET 1/366d 9 KEY {{half}}:b QUOTA year 9");
+        let words: Vec<Vec<u8>> = words.split(' ').map(|w| w.as_bytes().to_vec()).collect();
+        let error = client.call(b"{half}", &words).unwrap().unwrap_err();
+        assert!(error.starts_with("TRYAGAIN"), "{call}: {error}");
+    }
+    // One key is followed to where it is.
+    for (key, layer) in [("{half}:a", "BUCKET 1/366d 9"), ("{half}:b", "QUOTA year 9")] {
+        assert_eq!(five(&client.say(key, &format!("RL.PEEK {key} {layer}")))[2], 8);
+    }
+    cmd!(con, "MIGRATE", "127.0.0.1", port, "{half}:b", 0, 5000);
+    cluster.close_slot(half, from, to);
+    let both = "RL.MTAKE KEY {half}:a BUCKET 1/366d 9 KEY {half}:b QUOTA year 9";
+    assert_eq!(five(&client.say("{half}", both))[..3], [1, 9, 7]);
+}
+
 /// A slot of many keys moves to another master and back while four clients use them. Nobody sees
 /// an error but TRYAGAIN for several keys, and no limit admits more than it should.
 fn resharding_under_load(cluster: &Cluster) {
@@ -143,6 +168,7 @@ fn a_cluster_runs_every_command_and_moves_slots_under_load() {
     every_command(&mut client);
     assert!(client.redirected > 0);
     cross_slot(&mut client);
+    try_again(&cluster, &mut client);
     resharding_under_load(&cluster);
     // What moved has reached the replicas of both sides.
     for (replica, master) in cluster.replicas.iter().zip(&cluster.masters) {
