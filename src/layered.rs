@@ -111,12 +111,12 @@ impl<'a> LayeredCall<'a> {
         let outcomes: Few<Outcome> =
             answer.shown_of(plans.iter().flat_map(Plan::outcomes)).collect();
         drop(plans);
-        self.apply(&mut stores, &changes)?;
+        let gone = self.apply(&mut stores, &changes)?;
         if admitted {
             answer.verdicts = self.verdicts_after(&stores, &answer, &outcomes, now_us);
         }
         drop(stores);
-        self.announce(ctx, &changes, event);
+        self.announce(ctx, &changes, &gone, event);
         let counter = if admitted { &STATS.layered.admitted } else { &STATS.layered.refused };
         counter.count();
         Ok(answer)
@@ -132,10 +132,10 @@ impl<'a> LayeredCall<'a> {
             .map(|(plan, group)| plan.refund(&group.layers, self.call.age_us))
             .collect();
         drop(plans);
-        self.apply(&mut stores, &changes)?;
+        let gone = self.apply(&mut stores, &changes)?;
         let answer = self.answer(&mut self.check_all(subjects(&stores), now_us)?);
         drop(stores);
-        self.announce(ctx, &changes, event);
+        self.announce(ctx, &changes, &gone, event);
         Ok(answer)
     }
 
@@ -187,15 +187,22 @@ impl<'a> LayeredCall<'a> {
         Answer { deciding, shown, verdicts: Few::Many(Vec::new()) }
     }
 
-    fn apply(&self, stores: &mut [Store], changes: &[Vec<Change>]) -> Result<(), Error> {
-        let changed = stores.iter_mut().zip(changes).filter(|(_, changes)| !changes.is_empty());
-        changed.into_iter().try_for_each(|(store, changes)| store.apply(changes))
+    /// Answers which keys are gone then.
+    fn apply(&self, stores: &mut [Store], changes: &[Vec<Change>]) -> Result<Few<bool>, Error> {
+        let each = stores.iter_mut().zip(changes);
+        each.map(|(store, changes)| Ok(!changes.is_empty() && store.apply(changes)?)).collect()
     }
 
-    fn announce(&self, ctx: &mut Ctx<'_>, changes: &[Vec<Change>], event: &'static CStr) {
-        let each = self.groups.iter().zip(changes);
-        for (group, _) in each.filter(|(_, changes)| !changes.is_empty()) {
-            announce(ctx, group.name, event);
+    fn announce(
+        &self,
+        ctx: &mut Ctx<'_>,
+        changes: &[Vec<Change>],
+        gone: &[bool],
+        event: &'static CStr,
+    ) {
+        let each = self.groups.iter().zip(changes).zip(gone);
+        for ((group, _), &gone) in each.filter(|((_, changes), _)| !changes.is_empty()) {
+            announce(ctx, group.name, event, gone);
         }
     }
 

@@ -38,8 +38,8 @@ pub fn change(
         .iter()
         .map(|(name, delta)| (Identity::lease(name.as_deref()), Delta::Lease(delta.clone())))
         .collect();
-    store.apply(&changes)?;
+    let gone = store.apply(&changes)?;
     drop(store);
-    announce(ctx, key, event);
+    announce(ctx, key, event, gone);
     Ok(total)
 }

@@ -54,10 +54,10 @@ pub fn decide<'a>(
     if matches!(outcome, Outcome::Admit { .. }) {
         store.check_room(&changes, grows)?;
     }
-    store.apply(&changes)?;
+    let gone = store.apply(&changes)?;
     let verdict = look(store.subject(), layer, now_us).verdict(layer, outcome);
     drop(store);
-    announce(ctx, key, event);
+    announce(ctx, key, event, gone);
     stats.count(outcome);
     Ok(verdict)
 }

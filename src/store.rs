@@ -90,14 +90,16 @@ impl<'k> Store<'k> {
         matches!(self.key.kind(), Kind::Empty)
     }
 
-    /// Stores decided changes, corrects the expiry where it must, and sends the effect.
-    pub fn apply(&mut self, changes: &[Change]) -> Result<(), Error> {
+    /// Stores decided changes, corrects the expiry where it must, and sends the effect. Answers
+    /// whether that took the last away, and so the key.
+    pub fn apply(&mut self, changes: &[Change]) -> Result<bool, Error> {
+        let was_empty = self.is_empty();
         let end_us = self.change(changes)?;
         let expire_ms = end_us.map_or(0, |end_us| self.expire(end_us));
         let mut blob = ShortBytes::new();
         encode_effect(self.now_us, expire_ms, changes, &mut blob);
         self.key.replicate(EFFECT_COMMAND, blob.as_slice());
-        Ok(())
+        Ok(end_us.is_none() && !was_empty)
     }
 
     /// Stores changes; answers when the last limit ends, `None` when nothing is left and so the key
@@ -141,8 +143,12 @@ impl<'k> Store<'k> {
     }
 }
 
-/// Tells WATCH, client tracking and listeners that a key changed; after it is closed.
-pub fn announce(ctx: &mut Ctx<'_>, name: Arg<'_>, event: &'static CStr) {
+/// Tells WATCH, client tracking and listeners that a key changed, and whether it is `gone`; after it
+/// is closed.
+pub fn announce(ctx: &mut Ctx<'_>, name: Arg<'_>, event: &'static CStr, gone: bool) {
     ctx.signal_modified(name);
     ctx.notify(event, name);
+    if gone {
+        ctx.notify_deleted(name);
+    }
 }

@@ -124,6 +124,76 @@ fn without_memory_existing_limits_go_on_and_nothing_grows() {
     assert_eq!(five(&say(&mut con, "RL.BUCKET new 1/1h 10"))[0], 1);
 }
 
+/// In a transaction and in scripts the same holds, as far as the server lets one get there.
+#[test]
+fn without_memory_transactions_and_scripts_obey_too() {
+    let server = full("noeviction");
+    let mut con = server.connection();
+    let (old, new) = ("RL.BUCKET k 1/1h 10", "RL.BUCKET new 1/1h 10");
+    say(&mut con, "MULTI");
+    if !is_valkey() && version() < (7, 2, 0) {
+        // Redis 7.0 refuses to queue anything.
+        assert!(fails(&mut con, old).starts_with("OOM"));
+        assert!(fails(&mut con, "EXEC").starts_with("EXECABORT"));
+    } else {
+        say(&mut con, old);
+        say(&mut con, new);
+        let mut raw = server.raw();
+        // The client at hand makes an error of a reply that holds one.
+        say(&mut con, "DISCARD");
+        for line in ["MULTI", old, new, "EXEC"] {
+            let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            let reply = escape(&raw.call(&words));
+            if line == "EXEC" {
+                assert!(reply.starts_with(r"*2\r\n*5\r\n:1\r\n"), "{reply}");
+                assert!(reply.contains(r"-OOM "), "{reply}");
+            }
+        }
+    }
+    let script = "return redis.call('RL.BUCKET', KEYS[1], '1/1h', '10')";
+    let both = "local one = redis.call('RL.BUCKET', KEYS[1], '1/1h', '10') \
+                local two = redis.pcall('RL.BUCKET', KEYS[2], '1/1h', '10') \
+                return {one[1], two['err'] or 'no error'}";
+    for head in ["", "#!lua flags=allow-oom\n"] {
+        assert_eq!(five(&cmd!(con, "EVAL", format!("{head}{script}"), 1, "k"))[0], 1);
+        let error = err!(con, "EVAL", format!("{head}{script}"), 1, "new");
+        assert!(error.starts_with("OOM"), "{head}{error}");
+        say(&mut con, "RL.REFUND k COST 3 BUCKET 1/1h 10");
+        let Value::Array(reply) = cmd!(con, "EVAL", format!("{head}{both}"), 2, "k", "new") else {
+            panic!("no array")
+        };
+        assert_eq!(int(&reply[0]), 1);
+        assert!(plain(&reply[1]).starts_with("OOM"), "{reply:?}");
+    }
+    let error = err!(con, "EVAL", format!("#!lua\n{script}"), 1, "k");
+    assert!(error.starts_with("OOM"), "{error}");
+    assert_eq!(int(&say(&mut con, "EXISTS new")), 0);
+}
+
+/// What a server has on disk it reads back, however little memory it may use.
+#[test]
+fn without_memory_files_are_loaded_in_full() {
+    for aof in ["appendonly no", "appendonly yes"] {
+        let mut server = Server::builder().config(aof).config("appendfsync always").start();
+        let mut con = server.connection();
+        let mut load = Workload::new(6);
+        for _ in 0..500 {
+            try_call(&mut con, &load.call()).unwrap();
+        }
+        say(&mut con, "RL.TAKE kept COST 7 BUCKET 1/1h 10 WINDOW 1h 10 LOG LEASE 9 1h ID a");
+        let digest = server.digest("kept");
+        server.shutdown_save();
+        let small = Server::builder()
+            .config(aof)
+            .config("maxmemory 1")
+            .config(format!("dir \"{}\"", server.dir().display()))
+            .start();
+        assert_eq!(small.digest("kept"), digest, "{aof}");
+        assert!(fails(&mut small.connection(), "RL.BUCKET new 1/1h 10").starts_with("OOM"));
+        workload::assert_no_propagation_error(&small);
+    }
+}
+
 #[test]
 fn a_replica_without_memory_takes_every_effect() {
     let server = Server::start();
@@ -166,6 +236,12 @@ fn a_hammered_key_that_refuses_is_not_evicted() {
     }
     let evicted: u64 = server.info("evicted_keys").unwrap().parse().unwrap();
     assert!((6_000..18_000).contains(&evicted), "{evicted} of 20,000 cold keys");
+    // An evicted key is a fresh limit, one that is left still refuses.
+    for n in 0..100 {
+        let is_there = int(&cmd!(con, "EXISTS", format!("cold:{n}"))) == 1;
+        let peek = five(&say(&mut con, &format!("RL.PEEK cold:{n} BUCKET 1/366d 1")));
+        assert_eq!(peek[0] == 0, is_there, "cold:{n}");
+    }
 }
 
 #[test]
@@ -267,6 +343,38 @@ fn big_keys_are_freed_in_the_background() {
             assert!(freed(&server) > freed_before, "{free:?} freed in the foreground");
         }
         comes_back(&server, before, 300_000);
+    }
+}
+
+#[test]
+fn a_long_log_gives_its_memory_back() {
+    needs_clock!();
+    let clock = Clock::new(workload::START_US);
+    let server = Server::builder().clock(&clock).start();
+    let mut con = server.connection();
+    say(&mut con, "RL.WINDOW big 1h 65536 LOG");
+    let one = int(&cmd!(con, "MEMORY", "USAGE", "big"));
+    let before = used_memory(&server);
+    for round in 0..3 {
+        for _ in 0..20_000 {
+            clock.advance_ms(1);
+            cmd!(con, "RL.WINDOW", "big", "1h", 65_536, "LOG");
+        }
+        let usage = int(&cmd!(con, "MEMORY", "USAGE", "big"));
+        assert!(usage > 20_000 * 8, "{usage} bytes of 20,000 entries");
+        assert!(used_memory(&server) > before + 20_000 * 8);
+        match round {
+            0 => _ = cmd!(con, "UNLINK", "big"),
+            1 => _ = cmd!(con, "FLUSHALL", "ASYNC"),
+            // All but the last has ended.
+            _ => {
+                clock.advance_ms(3_599_999);
+                say(&mut con, "RL.WINDOW big 1h 65536 LOG");
+                let usage = int(&cmd!(con, "MEMORY", "USAGE", "big"));
+                assert!(usage < one + 1_000, "{usage} bytes, {one} of one entry");
+            }
+        }
+        comes_back(&server, before, 100_000);
     }
 }
 

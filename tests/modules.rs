@@ -1,4 +1,4 @@
-//! Loading, loading twice, unloading; and a server without the module.
+//! Loading, loading twice, unloading; a server without the module, and one that is too old for it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod support;
@@ -99,4 +99,47 @@ fn a_server_without_the_module_refuses_its_file() {
     assert!(dump.exists());
     server.start_again();
     assert_eq!(five(&say(&mut server.connection(), "RL.BUCKET k 1/1h 5"))[2], 3);
+}
+
+const TOO_OLD: &str = "limiter: not loaded: it needs Redis 7.0 or newer, or Valkey; this server does not \
+                       offer RedisModule_GetCommand";
+
+/// Ends the calling test, saying why, when no server that is too old has been fetched.
+macro_rules! old_server {
+    () => {
+        match old_server_program() {
+            Some(program) => Server::builder().old_program(program),
+            None => return skipped("Redis 6.2 is not here; scripts/servers fetches it"),
+        }
+    };
+}
+
+#[test]
+fn a_server_that_is_too_old_stops_at_start_with_a_message() {
+    let log = old_server!().try_start().unwrap_err();
+    assert!(log.starts_with("exit status: 1\n"), "{log}");
+    assert!(log.contains(TOO_OLD), "{log}");
+    assert!(!log.contains("BUG REPORT"), "{log}");
+}
+
+#[test]
+fn a_running_server_that_is_too_old_refuses_the_module_and_goes_on() {
+    let mut server = old_server!().without_module().start();
+    let mut con = server.connection();
+    cmd!(con, "SET", "k", "before");
+    for attempt in 1..=3 {
+        let error = err!(con, "MODULE", "LOAD", module_path().display().to_string());
+        assert!(error.starts_with("ERR"), "{error}");
+        assert_eq!(server.log().matches(TOO_OLD).count(), attempt, "{}", server.log());
+        assert_eq!(plain(&cmd!(con, "PING")), "PONG");
+        cmd!(con, "SET", format!("k{attempt}"), attempt);
+        assert_eq!(plain(&cmd!(con, "GET", format!("k{attempt}"))), attempt.to_string());
+    }
+    assert_eq!(modules(&server), []);
+    assert!(err!(con, "RL.BUCKET", "b", 1, 1).starts_with("ERR unknown command"));
+    // Nothing of the module was left in its data: they are saved and read without it.
+    server.shutdown_save();
+    server.start_again();
+    assert_eq!(plain(&cmd!(server.connection(), "GET", "k")), "before");
+    assert_eq!(int(&cmd!(server.connection(), "DBSIZE")), 4);
 }

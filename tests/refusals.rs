@@ -190,25 +190,38 @@ fn client_caches_are_told_of_changes_only() {
     }
 }
 
-#[test]
-fn events_are_raised_by_changes_only() {
-    let server = Server::builder().config("notify-keyspace-events KEd").start();
-    let mut con = server.connection();
-    let mut listener = server.raw();
-    listener.call(&[b"HELLO", b"3"]);
-    listener.call(&[b"PSUBSCRIBE", b"__key*"]);
-    let mut events = || {
-        listener.send(&encode(&[b"PING"]));
+/// Who hears every event of a server.
+struct Listener(Raw);
+
+impl Listener {
+    fn attach(server: &Server) -> Self {
+        let mut raw = server.raw();
+        raw.call(&[b"HELLO", b"3"]);
+        raw.call(&[b"PSUBSCRIBE", b"__key*"]);
+        Self(raw)
+    }
+
+    /// What has been raised since the last time: channel and message.
+    fn events(&mut self) -> Vec<String> {
+        self.0.send(&encode(&[b"PING"]));
         let mut seen = Vec::new();
         loop {
-            let message = escape(&listener.reply());
+            let message = escape(&self.0.reply());
             if message == r"+PONG\r\n" {
                 return seen;
             }
             let words = message.split(r"\r\n").filter(|word| !word.starts_with(['$', '>']));
             seen.push(words.skip(2).collect::<Vec<_>>().join(" ").trim().to_owned());
         }
-    };
+    }
+}
+
+#[test]
+fn events_are_raised_by_changes_only() {
+    let server = Server::builder().config("notify-keyspace-events KEd").start();
+    let mut con = server.connection();
+    let mut listener = Listener::attach(&server);
+    let mut events = || listener.events();
     let both =
         |name: &str| [format!("__keyspace@0__:k {name}"), format!("__keyevent@0__:{name} k")];
     fill(&mut con);
@@ -245,6 +258,127 @@ fn other_classes_hear_nothing() {
     }
     listener.send(&encode(&[b"PING"]));
     assert_eq!(escape(&listener.reply()), r"+PONG\r\n");
+}
+
+/// What makes `k` (and `l`), the call that takes the last of it away, and its event.
+const LAST: &[(&str, &str, &str)] = &[
+    ("RL.BUCKET k 1/1h 5", "RL.REFUND k BUCKET 1/1h 5", "rl.refund"),
+    ("RL.WINDOW k 1d 5 LOG", "RL.REFUND k COST 5 WINDOW 1d 5 LOG", "rl.refund"),
+    ("RL.QUOTA k year 5", "RL.MREFUND KEY k QUOTA year 5", "rl.mrefund"),
+    (
+        "RL.MTAKE KEY k WINDOW 1d 5 KEY l WINDOW 1d 5 FIXED",
+        "RL.MREFUND KEY k WINDOW 1d 5 KEY l WINDOW 1d 5 FIXED",
+        "rl.mrefund",
+    ),
+    ("RL.ACQUIRE k 2 1h ID a", "RL.RELEASE k a", "rl.release"),
+    ("RL.ACQUIRE k 2 1h ID a", "RL.RESET k LEASE", "rl.reset"),
+    ("RL.QUOTA k year 5", "RL.RESET k QUOTA year", "rl.reset"),
+    ("CL.THROTTLE k 4 1 3600", "CL.THROTTLE k 4 1 3600 -1", "cl.throttle"),
+    // As the server's own types do.
+    ("HSET k field value", "HDEL k field", "hdel"),
+];
+
+#[test]
+fn taking_the_last_away_deletes_the_key_for_listeners_too() {
+    let events = "notify-keyspace-events KEghd";
+    let server = Server::builder().config(events).start();
+    let replica = Server::builder().config(events).replica_of(&server).start();
+    replica.wait_in_sync(&server);
+    let mut con = server.connection();
+    let mut ears = [Listener::attach(&server), Listener::attach(&replica)];
+    let mut heard = || {
+        replica.wait_in_sync(&server);
+        ears.each_mut().map(Listener::events)
+    };
+    let both = |name: &str, key: &str| {
+        [format!("__keyspace@0__:{key} {name}"), format!("__keyevent@0__:{name} {key}")]
+    };
+    for (made, last, name) in LAST {
+        con.ask(made);
+        let keys = if con.number("EXISTS l") == 1 { &["k", "l"][..] } else { &["k"] };
+        heard();
+        con.ask(last);
+        assert_eq!(con.number("EXISTS k l"), 0, "{last}");
+        let expected = |name: &str| -> Vec<String> {
+            keys.iter().flat_map(|key| [both(name, key), both("del", key)]).flatten().collect()
+        };
+        let applied = if *name == "hdel" { name } else { "rl.e" };
+        assert_eq!(heard(), [expected(name), expected(applied)], "{last}");
+    }
+    // Something is left.
+    con.ask("RL.TAKE k COST 2 BUCKET 1/1h 5 QUOTA year 5");
+    heard();
+    for left in ["RL.REFUND k BUCKET 1/1h 5", "RL.RESET k BUCKET", "RL.REFUND k QUOTA year 5"] {
+        con.ask(left);
+        for events in heard() {
+            assert!(!events.is_empty() && events.iter().all(|event| !event.contains("del")));
+        }
+    }
+    // What was not there is not deleted.
+    con.ask("DEL k");
+    heard();
+    for missing in ["RL.REFUND k BUCKET 1/1h 5", "RL.RESET k LEASE", "RL.RELEASE k a"] {
+        con.ask(missing);
+        assert_eq!(heard(), [Vec::<String>::new(), Vec::new()], "{missing}");
+    }
+}
+
+#[test]
+fn a_lease_renewed_to_the_end_that_it_has_writes_nothing() {
+    needs_clock!();
+    let still = Still::at_noon();
+    let server = &still.server;
+    let mut con = server.connection();
+    cmd!(con, "CONFIG", "SET", "notify-keyspace-events", "KEA");
+    fill(&mut con);
+    let mut tap = ReplicaTap::attach(server);
+    let mut listener = Listener::attach(server);
+    tap.commands(server);
+    let state = || (server.digest_all(), server.info("rdb_changes_since_last_save"));
+    let before = state();
+    let same = [
+        "RL.RENEW k held 1h",
+        "RL.ACQUIRE k 2 1h 2 ID held",
+        "RL.ACQUIRE k 1 1h 2 ID held",
+        "RL.TAKE k LEASE 2 1h ID held COST 2",
+        "RL.MTAKE KEY k LEASE 2 1h ID held COST 2",
+    ];
+    for line in same {
+        let reply = con.ask(line);
+        let allowed = if let Value::Array(items) = &reply { int(&items[0]) } else { int(&reply) };
+        assert_eq!(allowed, 1, "{line}");
+        assert_eq!(text(&tap.commands(server)), Vec::<String>::new(), "{line}");
+        assert_eq!(listener.events(), Vec::<String>::new(), "{line}");
+        assert_eq!(state(), before, "{line}");
+    }
+    // Beside a layer that is charged.
+    con.ask("RL.TAKE k LEASE 2 1h ID held COST 2 QUOTA year 9");
+    assert_eq!(tap.commands(server).len(), 1);
+    // The same end, but another instant: of that the clock rule must know.
+    still.clock.advance_ms(1);
+    con.ask("RL.RENEW k held 3599999ms");
+    assert_eq!(tap.commands(server).len(), 1);
+    for line in same {
+        con.ask(line);
+        con.ask("RL.RENEW k held 3599999ms");
+        assert_eq!(tap.commands(server).len(), 2, "{line}");
+    }
+}
+
+#[test]
+fn a_lease_renewed_in_the_transaction_that_acquired_it_writes_once() {
+    if !is_valkey() && version() < (7, 2, 0) {
+        return skipped("before 7.2 modules cannot ask for the command's time");
+    }
+    let server = Server::start();
+    let mut con = server.connection();
+    let mut tap = ReplicaTap::attach(&server);
+    for line in ["MULTI", "RL.ACQUIRE k 2 1h ID a", "RL.RENEW k a 1h", "RL.RENEW k b 1h"] {
+        con.ask(line);
+    }
+    let Value::Array(replies) = con.ask("EXEC") else { panic!("no array") };
+    assert_eq!(replies[1..], [Value::Int(1), Value::Int(0)]);
+    assert_eq!(tap.commands(&server).len(), 1);
 }
 
 #[test]

@@ -48,9 +48,18 @@ fn replicas_attach_under_load_with_and_without_a_file() {
     for (seed, config) in (110..).zip(ways) {
         let lines = |b: Builder| config.iter().fold(b, |b, line| b.config(*line));
         let mut run = Run::start(seed, lines);
+        // The snapshot rests after every key, so that the load is sure to meet it.
+        let mut con = run.server.connection();
+        cmd!(con, "CONFIG", "SET", "rdb-key-save-delay", 250_000 * patience());
         let builder = lines(Server::builder()).replica_of(&run.server);
         let replica = workload::with_clock(builder, run.clock.as_ref()).start();
-        run.play(500);
+        eventually(SOON, || run.server.info("rdb_bgsave_in_progress").as_deref() == Some("1"));
+        let mut met = 0;
+        while replica.info("master_link_status").as_deref() == Some("down") {
+            run.play(10);
+            met += 10;
+        }
+        assert!(met >= 20, "the full sync met {met} calls");
         assert_equal(&run, &replica);
         run.play(100);
         assert_equal(&run, &replica);

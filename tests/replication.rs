@@ -65,6 +65,7 @@ const STREAMS: &[(&str, &[&str])] = &[
     ("CL.THROTTLE k 9 1 3600 2", &["RL.E k bucket"]),
     ("CL.THROTTLE k 9 1 3600 0", &[]),
     ("CL.THROTTLE k 0 1 3600", &[]),
+    ("CL.THROTTLE k 9 1 3600 -1", &["RL.E k bucket"]),
     ("RL.WINDOW k 1h 2 2", &["RL.E k sliding"]),
     ("RL.WINDOW k 1h 2", &[]),
     ("RL.WINDOW k 1h 2 FIXED", &["RL.E k fixed"]),

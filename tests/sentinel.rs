@@ -4,7 +4,7 @@
 mod support;
 mod workload;
 use support::*;
-use workload::{Snapshot, Workload, assert_no_propagation_error, say, show, try_call};
+use workload::{START_US, Snapshot, Workload, assert_no_propagation_error, say, show, try_call};
 
 use redis::{Connection, Value};
 use std::time::Duration;
@@ -63,14 +63,14 @@ fn primary_port(sentinel: &Server) -> u16 {
     plain(&address[1]).parse().unwrap()
 }
 
-/// Waits until a sentinel knows all replicas and all other sentinels.
-fn wait_until_ready(sentinel: &Server) {
+/// Waits until a sentinel knows all `replicas` and all `others` of its kind.
+fn wait_until_ready(sentinel: &Server, replicas: usize, others: usize) {
     let mut con = sentinel.connection();
     let mut known = |what: &str| match cmd!(con, "SENTINEL", what, "limits") {
         Value::Array(known) => known.len(),
         other => panic!("not an array: {other:?}"),
     };
-    eventually(FAILOVER, || known("REPLICAS") == 2 && known("SENTINELS") == 2);
+    eventually(FAILOVER, || known("REPLICAS") == replicas && known("SENTINELS") == others);
     eventually(FAILOVER, || try_cmd!(con, "SENTINEL", "CKQUORUM", "limits").is_ok());
 }
 
@@ -171,7 +171,7 @@ fn sentinels_promote_a_replica_that_goes_on_where_the_primary_stopped() {
     let (before, peeked) = (keys.held_by(&replica), peek(&replica));
     assert!(peeked.iter().all(|(verdict, ..)| *verdict == [0, 10, 3]), "{peeked:?}");
     assert_eq!(before, keys.held_by(&primary));
-    sentinels.iter().for_each(wait_until_ready);
+    sentinels.iter().for_each(|sentinel| wait_until_ready(sentinel, 2, 2));
     assert!(sentinels.iter().all(|sentinel| primary_port(sentinel) == primary.port()));
 
     // One sees it first and asks the others for their votes. If all did, they might vote for
@@ -201,4 +201,59 @@ fn sentinels_promote_a_replica_that_goes_on_where_the_primary_stopped() {
     let error = err!(primary.connection(), "RL.BUCKET", "k", "1/1h", 10);
     assert!(error.starts_with("READONLY"), "{error}");
     [&primary, &replica, &other].into_iter().for_each(assert_no_propagation_error);
+}
+
+/// The same while the clock of the new primary is `ahead_ms` ahead of the old one's. Both stand still.
+fn promotes_a_replica_whose_clock_is_off(ahead_ms: i64) {
+    let (clock, other) = (Clock::new(START_US), Clock::new(START_US));
+    other.step_us(ahead_ms * 1000);
+    let mut primary = node(|b| b.clock(&clock));
+    let replica = node(|b| b.clock(&other).replica_of(&primary));
+    let sentinel = sentinel(&primary);
+    let mut con = primary.connection();
+    assert_eq!(five(&say(&mut con, &take(7, "a")))[..3], [1, 10, 3]);
+    replica.wait_in_sync(&primary);
+    let keys = Keys(vec![b"k".to_vec()]);
+    let before = keys.held_by(&replica);
+    assert_eq!(before, keys.held_by(&primary));
+    let peek = |con: &mut Connection| {
+        HELD.map(|layer| five(&say(con, &format!("RL.PEEK k {layer} COST 4"))))
+    };
+    let peeked = peek(&mut con);
+    wait_until_ready(&sentinel, 1, 0);
+
+    down_after(&sentinel, 2_000 * patience());
+    primary.kill9();
+    eventually(FAILOVER, || primary_port(&sentinel) == replica.port());
+    down_after(&sentinel, CALM_MS);
+    assert_eq!(keys.held_by(&replica), before);
+    let mut con = replica.connection();
+    for ((layer, was), is) in HELD.iter().zip(peeked).zip(peek(&mut con)) {
+        assert_eq!((is[0], is[1], is[2]), (0, 10, 3), "{layer}");
+        assert_eq!(was[..3], is[..3], "{layer}");
+        // A quota ends when it ends. All else ends by the new clock if that is ahead, and moves with
+        // it if it is behind: a sliding window into the sub-window of now, whose rest is waited for.
+        let moves = ahead_ms < 0 && !layer.starts_with("QUOTA");
+        let shift_ms = if moves { 0 } else { -ahead_ms };
+        let grid_ms = if moves && *layer == "WINDOW 2h 10" { 7_200_000 / 16 } else { 0 };
+        for (was_ms, is_ms) in [(was[3], is[3]), (was[4], is[4])] {
+            let due_ms = was_ms + shift_ms;
+            assert!(is_ms.abs_diff(due_ms) <= grid_ms, "{layer}: {is:?}, was {was:?}");
+            assert!(grid_ms == 0 || is_ms >= 7_200_000, "{layer}: {is:?} is less than its length");
+        }
+    }
+    use_up(&mut con);
+    assert_no_propagation_error(&replica);
+}
+
+#[test]
+fn sentinels_promote_a_replica_whose_clock_is_ahead() {
+    needs_clock!();
+    promotes_a_replica_whose_clock_is_off(600_000);
+}
+
+#[test]
+fn sentinels_promote_a_replica_whose_clock_is_behind() {
+    needs_clock!();
+    promotes_a_replica_whose_clock_is_off(-600_000);
 }

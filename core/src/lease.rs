@@ -166,34 +166,41 @@ impl<'a> View<'a> {
         Some((ceil_ms(until_us), anew))
     }
 
-    /// The change that an admitted `claim` makes. `None` for 0 slots or without an id.
+    /// The change that an admitted `claim` makes. `None` for 0 slots, without an id, or when the
+    /// lease is so already.
     #[must_use]
     pub fn charge(&self, claim: &Claim) -> Option<Delta> {
         let id = claim.id?;
         if claim.slots == 0 {
             return None;
         }
-        Some(match self.held(id) {
+        match self.held(id) {
             Some(held) => self.renewed(held, claim.ttl_ms),
-            None => Delta::Hold {
+            None => Some(Delta::Hold {
                 id: id.into(),
                 slots: claim.slots,
                 end_us: self.end_us(claim.ttl_ms),
                 new: true,
-            },
-        })
+            }),
+        }
     }
 
-    /// The change by which `id` is held until now + `ttl_ms`, longer or shorter than before. `None`
-    /// when it is not held.
+    /// Whether `id` is held (1 or 0), and the change by which it is held until now + `ttl_ms`, longer
+    /// or shorter than before. `None` also when it is so already.
     #[must_use]
-    pub fn renew(&self, id: &[u8], ttl_ms: u64) -> Option<Delta> {
-        self.held(id).map(|held| self.renewed(held, ttl_ms))
+    pub fn renew(&self, id: &[u8], ttl_ms: u64) -> (usize, Option<Delta>) {
+        match self.held(id) {
+            Some(held) => (1, self.renewed(held, ttl_ms)),
+            None => (0, None),
+        }
     }
 
-    fn renewed(&self, held: &Lease, ttl_ms: u64) -> Delta {
+    fn renewed(&self, held: &Lease, ttl_ms: u64) -> Option<Delta> {
+        let end_us = self.end_us(ttl_ms);
+        // The newest instant is stored too: only within that instant nothing changes.
+        let is_so = held.end_us == end_us && self.set?.newest_us == self.now_us;
         let (id, slots) = (Arc::clone(&held.id), held.slots);
-        Delta::Hold { id, slots, end_us: self.end_us(ttl_ms), new: false }
+        (!is_so).then_some(Delta::Hold { id, slots, end_us, new: false })
     }
 
     fn end_us(&self, ttl_ms: u64) -> u64 {

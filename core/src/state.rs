@@ -165,8 +165,8 @@ impl State {
         Ok(match which {
             Which::Bucket => Self::Bucket(Bucket::decode(source)?.into()),
             Which::Window { mode: WindowMode::Fixed, .. } => Self::Fixed(Fixed::decode(source)?),
-            Which::Window { mode: WindowMode::Sliding, .. } => {
-                Self::Sliding(Box::new(Sliding::decode(source)?))
+            Which::Window { mode: WindowMode::Sliding, length_ms } => {
+                Self::Sliding(Box::new(Sliding::decode(source, length_ms)?))
             }
             Which::Window { mode: WindowMode::Log, .. } => Self::Log(Log::decode(source)?),
             Which::Quota(_) => Self::Quota(Quota::decode(source)?),

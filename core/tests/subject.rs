@@ -15,7 +15,8 @@ use redis_limiter_core::limit::{Identity, Layer, MAX_LIMITS, MAX_NAME, Params, W
 use redis_limiter_core::state::Delta;
 use redis_limiter_core::subject::{Change, Subject};
 use redis_limiter_core::units::{MAX_AMOUNT, MAX_INSTANT_US, Rate};
-use redis_limiter_core::window::WindowMode;
+use redis_limiter_core::window::{WindowMode, sliding};
+use redis_limiter_core::wire::Sink as _;
 use support::{Key, START_US, after, layers, step_us};
 
 #[derive(Clone, Debug)]
@@ -25,6 +26,41 @@ enum Call {
     Release { id: &'static [u8] },
     Renew { id: &'static [u8] },
     Reset,
+}
+
+/// A sliding window whose newest sub-window lies beyond the end of time is neither applied nor read.
+#[test]
+fn a_sliding_window_ends_with_time() {
+    for length_ms in [16, 1000, 86_400_000, 31_622_400_000] {
+        let identity =
+            Identity { which: Which::Window { mode: WindowMode::Sliding, length_ms }, name: None };
+        // An effect at 0 without an expiry; it ends with: a charge, sub-window 0, of 1 unit.
+        let charge = Delta::Sliding(sliding::View::new(None, length_ms, 0).charge(1));
+        let mut effect = Vec::new();
+        encode_effect(0, 0, &[(identity, charge)], &mut effect);
+        let identity = &effect[3..effect.len() - 3];
+        let last = MAX_INSTANT_US / (length_ms * 1000).div_ceil(16);
+        for (newest, valid) in [(last, true), (last + 1, false)] {
+            let bytes = |head: &[u8], kind: &[u8]| {
+                let mut bytes = [head, identity, kind].concat();
+                // One counter, of one unit.
+                [newest, 1, 1].into_iter().for_each(|int| bytes.put_int(int));
+                bytes
+            };
+            let whole = bytes(&[2, 1], &[]);
+            assert_eq!(decode(&whole).is_ok(), valid, "{length_ms} ms, {newest}");
+            // The same window as an effect.
+            let effect = bytes(&[1, 0, 0], &[2]);
+            let applied = match decode(&effect) {
+                Ok(Decoded::Effect { now_us, changes, .. }) => {
+                    let mut slot = None;
+                    Subject::apply(&mut slot, &changes, now_us).is_ok() && slot.is_some()
+                }
+                _ => false,
+            };
+            assert_eq!(applied, valid, "{length_ms} ms, {newest}");
+        }
+    }
 }
 
 fn call() -> impl Strategy<Value = Call> {

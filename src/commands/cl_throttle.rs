@@ -50,16 +50,17 @@ impl Command for Throttle {
         let mut view = View::new(bucket, rate, now_us);
         let decision = redis_cell::decide(&view, limit, quantity);
         let change = change(&view, decision, quantity).map(|delta| [(Identity::BUCKET, delta)]);
+        let mut gone = false;
         if let Some(change) = &change {
             if decision == Decision::Allowed && quantity > 0 {
                 store.check_room(change, false)?;
             }
-            store.apply(change)?;
+            gone = store.apply(change)?;
             view = View::new(store.subject().and_then(Subject::bucket), rate, now_us);
         }
         drop(store);
         if change.is_some() {
-            announce(ctx, key, Self::SPEC.name);
+            announce(ctx, key, Self::SPEC.name, gone);
         }
         count(decision, quantity);
         ctx.reply_ints(&redis_cell::reply(&view, limit, decision));

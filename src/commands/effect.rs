@@ -3,7 +3,7 @@
 use super::specs;
 use crate::entry::Command;
 use crate::error::Error;
-use crate::server::{Access, ArgSpec, Args, Ctx, Key, KeySpec, Spec};
+use crate::server::{Access, ArgSpec, Args, Ctx, Key, KeySpec, Kind, Spec};
 use crate::stats::STATS;
 use crate::store::announce;
 use redis_limiter_core::codec::{Decoded, decode};
@@ -35,6 +35,7 @@ impl Command for Effect {
         // stays, for which it must be copied first.
         let keep = !ctx.is_following();
         let mut key = Key::<Subject>::open(ctx, name);
+        let was_empty = matches!(key.kind(), Kind::Empty);
         match decoded {
             Decoded::Whole(subject) => key.set_value(Box::new(subject)),
             Decoded::Effect { now_us, expire_ms, changes } => {
@@ -47,11 +48,12 @@ impl Command for Effect {
                 store(&mut key, slot, expire_ms);
             }
         }
+        let gone = !was_empty && matches!(key.kind(), Kind::Empty);
         key.close();
         // As it came, so that sub-replicas, their AOFs and targets of slot migrations get it too.
         ctx.replicate_verbatim();
         STATS.effects_applied.count();
-        announce(ctx, name, c"rl.e");
+        announce(ctx, name, c"rl.e", gone);
         ctx.reply_status(c"OK");
         Ok(())
     }

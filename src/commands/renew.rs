@@ -31,10 +31,7 @@ impl Command for Renew {
         let id = options::id(&mut cursor)?;
         let ttl_ms = options::duration_ms(&mut cursor, Error::TTL)?;
         cursor.finish(Error::RENEW_SYNTAX)?;
-        let renewed = leases::change(ctx, key, c"rl.renew", |view| {
-            let delta = view.renew(id, ttl_ms);
-            (usize::from(delta.is_some()), delta)
-        })?;
+        let renewed = leases::change(ctx, key, c"rl.renew", |view| view.renew(id, ttl_ms))?;
         ctx.reply_int(i64::from(renewed > 0));
         Ok(())
     }

@@ -49,12 +49,10 @@ impl Command for Reset {
         let is_live = store
             .subject()
             .is_some_and(|subject| subject.live(now_us).any(|(live, _)| live == identity));
-        if is_live {
-            store.apply(&[(identity, Delta::Forget)])?;
-        }
+        let gone = is_live && store.apply(&[(identity, Delta::Forget)])?;
         drop(store);
         if is_live {
-            announce(ctx, key, c"rl.reset");
+            announce(ctx, key, c"rl.reset", gone);
         }
         ctx.reply_int(i64::from(is_live));
         Ok(())

@@ -95,14 +95,18 @@ impl<'a> Ctx<'a> {
     /// Raises the keyspace event `event` of class `d`. After the key is closed: the handlers of
     /// other modules run here.
     pub fn notify(&mut self, event: &'static CStr, key: Arg<'_>) {
+        self.notify_class(raw::REDISMODULE_NOTIFY_MODULE, event, key);
+    }
+
+    /// Raises the event `del` of class `g`, as the server does when the last element of a value goes.
+    pub fn notify_deleted(&mut self, key: Arg<'_>) {
+        self.notify_class(raw::REDISMODULE_NOTIFY_GENERIC, c"del", key);
+    }
+
+    fn notify_class(&mut self, class: c_int, event: &'static CStr, key: Arg<'_>) {
         // SAFETY: context and string live.
         unsafe {
-            api!(RedisModule_NotifyKeyspaceEvent)(
-                self.raw,
-                raw::REDISMODULE_NOTIFY_MODULE,
-                event.as_ptr(),
-                key.as_raw(),
-            );
+            api!(RedisModule_NotifyKeyspaceEvent)(self.raw, class, event.as_ptr(), key.as_raw());
         }
     }
 }

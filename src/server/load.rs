@@ -77,17 +77,15 @@ pub unsafe extern "C" fn RedisModule_OnLoad(
     };
     if initialised != OK {
         // Its functions are there by now; it only fails when the name is taken.
-        // SAFETY: the function table is only read from here on.
-        if unsafe { optional!(RedisModule_Log) }.is_some() {
-            log::warning_about(c"not loaded: there is already a module called ", c"limiter");
-        }
+        // SAFETY: the context is the server's own.
+        unsafe { log::refusal(ctx, c"not loaded: there is already a module called ", c"limiter") };
         return ERR;
     }
     if let Some(name) = first_missing() {
-        // SAFETY: the function table is only read from here on.
-        if unsafe { optional!(RedisModule_Log) }.is_some() {
-            log::warning_about(c"this server is too old, it does not offer ", name);
-        }
+        let reason =
+            c"not loaded: it needs Redis 7.0 or newer, or Valkey; this server does not offer ";
+        // SAFETY: the context is the server's own.
+        unsafe { log::refusal(ctx, reason, name) };
         return ERR;
     }
     install_hook();

@@ -99,9 +99,7 @@ impl Cluster {
     #[track_caller]
     pub fn move_slot(&self, slot: u16, from: usize, to: usize, keys: u32) {
         let (source, target) = (&self.masters[from], &self.masters[to]);
-        let (source_id, target_id) = (node_id(source), node_id(target));
-        cmd!(target.connection(), "CLUSTER", "SETSLOT", slot, "IMPORTING", &source_id);
-        cmd!(source.connection(), "CLUSTER", "SETSLOT", slot, "MIGRATING", &target_id);
+        self.open_slot(slot, from, to);
         let mut con = source.connection();
         loop {
             let Value::Array(found) = cmd!(con, "CLUSTER", "GETKEYSINSLOT", slot, keys) else {
@@ -119,8 +117,23 @@ impl Cluster {
             // The load shall meet the slot half moved.
             std::thread::sleep(Duration::from_millis(20));
         }
+        self.close_slot(slot, from, to);
+    }
+
+    /// Begins to move a slot: keys that the source lacks are asked for at the target.
+    #[track_caller]
+    pub fn open_slot(&self, slot: u16, from: usize, to: usize) {
+        let (source, target) = (&self.masters[from], &self.masters[to]);
+        cmd!(target.connection(), "CLUSTER", "SETSLOT", slot, "IMPORTING", node_id(source));
+        cmd!(source.connection(), "CLUSTER", "SETSLOT", slot, "MIGRATING", node_id(target));
+    }
+
+    /// Ends the move: the target owns the slot.
+    #[track_caller]
+    pub fn close_slot(&self, slot: u16, from: usize, to: usize) {
+        let (source, target) = (&self.masters[from], &self.masters[to]);
         for node in [target, source].into_iter().chain(&self.masters) {
-            cmd!(node.connection(), "CLUSTER", "SETSLOT", slot, "NODE", &target_id);
+            cmd!(node.connection(), "CLUSTER", "SETSLOT", slot, "NODE", node_id(target));
         }
     }
 

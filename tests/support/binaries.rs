@@ -9,6 +9,12 @@ pub fn server_program() -> PathBuf {
     std::env::var_os("RL_SERVER").filter(|v| !v.is_empty()).unwrap_or("redis-server".into()).into()
 }
 
+/// A server that is too old for the module, if it has been fetched (`scripts/servers redis-6.2`).
+pub fn old_server_program() -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(".servers/redis-6.2/redis-server");
+    path.exists().then_some(path)
+}
+
 /// The command that starts the server `binary`: itself, or what `RL_WRAPPER` puts before it, such as
 /// `valgrind --quiet` (words divided by blanks).
 pub fn server_command(binary: &Path) -> Command {

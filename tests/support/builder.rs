@@ -19,6 +19,7 @@ pub struct Builder {
     cluster: bool,
     variables: Vec<(&'static str, PathBuf)>,
     program: PathBuf,
+    knows_7_0: bool,
 }
 
 impl Builder {
@@ -34,6 +35,7 @@ impl Builder {
             cluster: false,
             variables: Vec::new(),
             program: server_program(),
+            knows_7_0: true,
         }
     }
 
@@ -63,6 +65,13 @@ impl Builder {
     pub fn program(mut self, path: impl Into<PathBuf>) -> Self {
         self.program = path.into();
         self
+    }
+
+    /// A server from before Redis 7.0, which stops at settings that came with it.
+    #[must_use]
+    pub fn old_program(mut self, path: impl Into<PathBuf>) -> Self {
+        self.knows_7_0 = false;
+        self.program(path)
     }
 
     /// An environment variable of the server process.
@@ -160,11 +169,15 @@ impl Builder {
             format!("dir \"{dir}\""),
             format!("logfile \"{dir}/server.log\""),
             "save \"\"".to_owned(),
-            "enable-debug-command yes".to_owned(),
             "repl-diskless-sync-delay 0".to_owned(),
-            // SIGTERM and SHUTDOWN do not wait for replicas that a test has attached by hand.
-            "shutdown-timeout 0".to_owned(),
         ];
+        if self.knows_7_0 {
+            lines.push("enable-debug-command yes".to_owned());
+            // A replica or a file that gives us what we cannot apply ends the server.
+            lines.push("propagation-error-behavior panic".to_owned());
+            // SIGTERM and SHUTDOWN do not wait for replicas that a test has attached by hand.
+            lines.push("shutdown-timeout 0".to_owned());
+        }
         if self.clock.is_some() {
             // A month may pass between two bytes on a replication link.
             lines.push("repl-timeout 2000000000".to_owned());

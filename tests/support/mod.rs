@@ -28,7 +28,9 @@ mod replica;
 mod resp;
 mod server;
 
-pub use binaries::{is_valkey, is_wrapped, module_path, patience, server_program, version};
+pub use binaries::{
+    is_valkey, is_wrapped, module_path, old_server_program, patience, server_program, version,
+};
 pub use builder::Builder;
 pub use client::{error_text, field, five, int, ints, parallel, plain};
 pub use clock::{Clock, clock_supported};

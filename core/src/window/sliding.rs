@@ -40,6 +40,11 @@ impl Grid {
         at_us / self.step_us
     }
 
+    /// Index of the last sub-window that has a beginning.
+    const fn last(&self) -> u64 {
+        self.index(MAX_INSTANT_US)
+    }
+
     /// When the units of sub-window `index` are free.
     const fn free_us(&self, index: u64) -> u64 {
         (index + 1).saturating_mul(self.step_us).saturating_add(self.length_us)
@@ -139,8 +144,14 @@ impl Sliding {
     /// Reads what [`Sliding::encode`] wrote.
     ///
     /// # Errors
-    /// [`Invalid`] for anything that no call could have stored.
-    pub fn decode(source: &mut Source) -> Result<Self, Invalid> {
+    /// [`Invalid`] for anything that [`apply`] could not have stored.
+    pub fn decode(source: &mut Source, length_ms: u64) -> Result<Self, Invalid> {
+        let window = Self::decode_any(source)?;
+        if window.newest > Grid::new(length_ms).last() { Err(Invalid) } else { Ok(window) }
+    }
+
+    /// The same of any length.
+    fn decode_any(source: &mut Source) -> Result<Self, Invalid> {
         let mut window = Self::new(source.int(MAX_INDEX)?, 0);
         let len = source.int(COUNTERS as u64)? as usize;
         for count in &mut window.counts[..len] {
@@ -201,7 +212,7 @@ impl Delta {
                 }
                 Change::Charge { index, count }
             }
-            Self::WHOLE => Change::Whole(Box::new(Sliding::decode(source)?)),
+            Self::WHOLE => Change::Whole(Box::new(Sliding::decode_any(source)?)),
             _ => return Err(Invalid),
         }))
     }
@@ -230,7 +241,7 @@ pub fn apply(
             Some(window.with_newest(*index, *count).ok_or(Invalid)?)
         }
     };
-    if next.is_some_and(|next| next.newest > grid.index(MAX_INSTANT_US)) {
+    if next.is_some_and(|next| next.newest > grid.last()) {
         return Err(Invalid);
     }
     let next = next.and_then(|next| next.live(grid, now_us));

@@ -64,14 +64,31 @@ fn a_dead_holder_frees_its_slots_at_its_ttl() {
     let end_us = START_US + 1 + 30_000_000;
     assert_eq!(acquire(&mut state, 2, &claim(b"next", 2, 1000), end_us - 1), refuse(1));
     assert_eq!(
-        View::new(state.as_ref(), end_us - 1).renew(b"dead", 1).map(|d| d.grows()),
+        View::new(state.as_ref(), end_us - 1).renew(b"dead", 1).1.map(|d| d.grows()),
         Some(false)
     );
-    assert_eq!(View::new(state.as_ref(), end_us).renew(b"dead", 1), None);
+    assert_eq!(View::new(state.as_ref(), end_us).renew(b"dead", 1), (0, None));
     assert_eq!(View::new(state.as_ref(), end_us).release([&b"dead"[..]]), (0, None));
     assert_eq!(View::new(state.as_ref(), end_us).summary(), None);
     assert_eq!(acquire(&mut state, 2, &claim(b"next", 2, 1000), end_us), admit(2));
     assert_eq!(state.as_ref().map(LeaseSet::len), Some(1));
+}
+
+#[test]
+fn a_renewal_that_changes_nothing_is_no_change() {
+    let mut state = None;
+    let held = claim(b"a", 2, 10);
+    acquire(&mut state, 2, &held, START_US).unwrap();
+    acquire(&mut state, 9, &claim(b"b", 1, 20), START_US).unwrap();
+    let view = View::new(state.as_ref(), START_US);
+    assert_eq!(view.renew(b"a", 10), (1, None));
+    assert_eq!(view.decide(2, &held, 0, false), ADMIT_HELD);
+    assert_eq!(view.charge(&held), None);
+    assert!(view.renew(b"a", 11).1.is_some());
+    // The same end from another instant, which is stored; before it the clock rule moves the end.
+    assert!(View::new(state.as_ref(), START_US + 1000).renew(b"a", 9).1.is_some());
+    assert!(View::new(state.as_ref(), START_US - 1000).renew(b"a", 11).1.is_some());
+    assert!(View::new(state.as_ref(), START_US - 1000).renew(b"a", 10).1.is_some());
 }
 
 #[test]

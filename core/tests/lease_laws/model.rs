@@ -128,6 +128,15 @@ impl World {
         apply(&mut self.replica, &decoded, self.now_us).unwrap();
     }
 
+    /// A renewal that was left out would not have changed a byte.
+    fn is_so(&self, id: &[u8], slots: u64, ttl_ms: u64) {
+        let end_us = self.now_us + ttl_ms * 1000;
+        let hold = Delta::Hold { id: id.into(), slots, end_us, new: false };
+        let mut same = self.primary.clone();
+        apply(&mut same, &hold, self.now_us).unwrap();
+        assert_eq!(same, self.primary);
+    }
+
     fn acquire(&mut self, call: &Call) {
         let (id, seen) = (call.id(), self.naive.at(self.now_us));
         let claim = Claim { id: Some(&id), slots: call.slots, ttl_ms: call.ttl_ms, nx: call.nx };
@@ -143,7 +152,12 @@ impl World {
             Outcome::Admit { units, wait_ms } => {
                 assert_eq!((Some(units), wait_ms), (seen.admits(call), 0));
                 let delta = view.charge(&claim);
-                assert_eq!(delta.is_some(), call.slots > 0);
+                match seen.held(&id) {
+                    Some(slots) if call.slots > 0 && delta.is_none() => {
+                        self.is_so(&id, slots, call.ttl_ms);
+                    }
+                    _ => assert_eq!(delta.is_some(), call.slots > 0),
+                }
                 self.apply(delta.or(settle));
                 if call.slots > 0 {
                     self.naive.hold(id, call.slots, call.ttl_ms, self.now_us);
@@ -193,9 +207,12 @@ impl World {
                 }
             }
             Step::Renew { id: n, ttl_ms } => {
-                let delta = self.view().renew(&id(*n), *ttl_ms);
+                let (count, delta) = self.view().renew(&id(*n), *ttl_ms);
                 let held = self.naive.at(self.now_us).held(&id(*n));
-                assert_eq!(delta.is_some(), held.is_some());
+                assert_eq!(count > 0, held.is_some());
+                if let (Some(slots), None) = (held, &delta) {
+                    self.is_so(&id(*n), slots, *ttl_ms);
+                }
                 self.apply(delta.or_else(|| self.view().settle()));
                 if let Some(slots) = held {
                     self.naive.hold(id(*n), slots, *ttl_ms, self.now_us);

@@ -195,6 +195,6 @@ impl Key {
     }
 
     pub fn renew(&self, id: &[u8], now_us: u64) -> Vec<Change<'_>> {
-        self.change_leases(now_us, |view| view.renew(id, 5_000).or_else(|| view.settle()))
+        self.change_leases(now_us, |view| view.renew(id, 5_000).1.or_else(|| view.settle()))
     }
 }

@@ -54,7 +54,7 @@ fn decoded<T>(
 }
 
 fn harmless<M: Mode>(state: &[u8], delta: &[u8], length_ms: u64, now_us: u64) {
-    let state = decoded(state, M::decode, M::encode);
+    let state = decoded(state, |source| M::decode(source, length_ms), M::encode);
     if let Some(state) = &state {
         assert!(state.end_us(length_ms) > 0);
     }
@@ -82,7 +82,10 @@ fn harmless<M: Mode>(state: &[u8], delta: &[u8], length_ms: u64, now_us: u64) {
         // What is stored can always be loaded again.
         if let Some(next) = next {
             let bytes = next.encode();
-            assert_eq!(decoded(&bytes, M::decode, M::encode), Some(next));
+            assert_eq!(
+                decoded(&bytes, |source| M::decode(source, length_ms), M::encode),
+                Some(next)
+            );
         }
     }
 }
@@ -101,7 +104,7 @@ proptest! {
     #[test]
     fn lengths_from_anywhere(state in bytes(), delta in bytes(), length_ms: u64, now_us in instant()) {
         fn no_panic<M: Mode>(state: &[u8], delta: &[u8], length_ms: u64, now_us: u64) {
-            let mut state = M::decode(&mut Source::new(state)).ok();
+            let mut state = M::decode(&mut Source::new(state), length_ms).ok();
             let view = M::view(state.as_ref(), length_ms, now_us);
             let _ = (view.used(), view.wait_us(3), M::summary(&view), M::refund(&view, 1, 0));
             let charge = M::charge(&view, u64::MAX);
@@ -130,13 +133,13 @@ fn damaged_states() {
         }
         let bytes = server.primary.unwrap().encode();
         for len in 0..bytes.len() {
-            assert!(M::decode(&mut Source::new(&bytes[..len])).is_err());
+            assert!(M::decode(&mut Source::new(&bytes[..len]), 1000).is_err());
         }
         for at in 0..bytes.len() {
             for byte in 0..=255 {
                 let mut damaged = bytes.clone();
                 damaged[at] = byte;
-                decoded(&damaged, M::decode, M::encode);
+                decoded(&damaged, |source| M::decode(source, 1000), M::encode);
             }
         }
     }
@@ -150,7 +153,7 @@ fn states_that_no_call_could_have_stored() {
     fn refused<M: Mode>(ints: &[u64]) {
         let mut bytes = Vec::new();
         ints.iter().for_each(|&int| bytes.put_int(int));
-        assert!(M::decode(&mut Source::new(&bytes)).is_err(), "{ints:?}");
+        assert!(M::decode(&mut Source::new(&bytes), 16).is_err(), "{ints:?}");
     }
     refused::<Fixed>(&[0, 5]);
     refused::<Fixed>(&[MAX_AMOUNT + 1, 5]);

@@ -23,13 +23,13 @@ pub trait Mode: Clone + Debug + PartialEq {
     ) -> Result<(), Invalid>;
     fn end_us(&self, length_ms: u64) -> u64;
     fn encode(&self) -> Vec<u8>;
-    fn decode(source: &mut Source) -> Result<Self, Invalid>;
+    fn decode(source: &mut Source, length_ms: u64) -> Result<Self, Invalid>;
     fn encode_delta(delta: &Self::Delta) -> Vec<u8>;
     fn decode_delta(source: &mut Source) -> Result<Self::Delta, Invalid>;
 }
 
 macro_rules! mode {
-    ($state:ident, $module:ident, $view:ty, $apply:expr) => {
+    ($state:ident, $module:ident, $view:ty, $decode:expr, $apply:expr) => {
         impl Mode for $state {
             type View<'a> = $view;
             type Delta = $module::Delta;
@@ -65,8 +65,8 @@ macro_rules! mode {
                 self.encode(&mut bytes);
                 bytes
             }
-            fn decode(source: &mut Source) -> Result<Self, Invalid> {
-                Self::decode(source)
+            fn decode(source: &mut Source, length_ms: u64) -> Result<Self, Invalid> {
+                $decode(source, length_ms)
             }
             fn encode_delta(delta: &Self::Delta) -> Vec<u8> {
                 let mut bytes = Vec::new();
@@ -80,17 +80,20 @@ macro_rules! mode {
     };
 }
 
-mode!(Fixed, fixed, fixed::View, fixed::apply);
-mode!(Sliding, sliding, sliding::View<'a>, |state: &mut Option<Sliding>,
-                                            length_ms,
-                                            delta,
-                                            now_us| {
-    let mut boxed = state.take().map(Box::new);
-    let applied = sliding::apply(&mut boxed, length_ms, delta, now_us);
-    *state = boxed.map(|window| *window);
-    applied
-});
-mode!(Log, log, log::View<'a>, log::apply);
+mode!(Fixed, fixed, fixed::View, |source, _| Fixed::decode(source), fixed::apply);
+mode!(
+    Sliding,
+    sliding,
+    sliding::View<'a>,
+    Sliding::decode,
+    |state: &mut Option<Sliding>, length_ms, delta, now_us| {
+        let mut boxed = state.take().map(Box::new);
+        let applied = sliding::apply(&mut boxed, length_ms, delta, now_us);
+        *state = boxed.map(|window| *window);
+        applied
+    }
+);
+mode!(Log, log, log::View<'a>, |source, _| Log::decode(source), log::apply);
 
 /// A primary and its replica, which must be equal after every call.
 pub struct Server<M> {
@@ -152,7 +155,7 @@ impl<M: Mode> Server<M> {
         let Some(state) = &self.replica else { return };
         let bytes = state.encode();
         let mut source = Source::new(&bytes);
-        self.replica = Some(M::decode(&mut source).unwrap());
+        self.replica = Some(M::decode(&mut source, self.length_ms).unwrap());
         assert!(source.is_empty());
         assert_eq!(self.primary, self.replica);
         assert_eq!(self.replica.as_ref().map(M::encode), Some(bytes));
