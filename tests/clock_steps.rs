@@ -16,6 +16,8 @@ use std::collections::BTreeMap;
 /// A limit of 20 units, and the law of it.
 struct Kind {
     call: &'static str,
+    /// What tells beforehand how the call will end, if anything does.
+    peek: &'static str,
     /// In any span as long as this (ms of time seen) …
     span_ms: u64,
     /// … at most so many units are admitted.
@@ -24,19 +26,65 @@ struct Kind {
     longest_wait_ms: i64,
 }
 
-const KINDS: [Kind; 6] = [
+const KINDS: [Kind; 8] = [
     // 20 at once and 10 a second.
-    Kind { call: "RL.BUCKET k 10 20", span_ms: 2_000, most: 40, longest_wait_ms: 100 },
-    Kind { call: "RL.WINDOW k 1600ms 20", span_ms: 1_600, most: 20, longest_wait_ms: 1_700 },
-    // Twice the limit across an edge.
-    Kind { call: "RL.WINDOW k 1600ms 20 FIXED", span_ms: 1_600, most: 40, longest_wait_ms: 1_600 },
-    Kind { call: "RL.WINDOW k 1600ms 20 LOG", span_ms: 1_600, most: 20, longest_wait_ms: 1_601 },
-    Kind { call: "RL.ACQUIRE k 20 1600ms", span_ms: 1_600, most: 20, longest_wait_ms: 1_600 },
     Kind {
-        call: "RL.TAKE k BUCKET 10 20 WINDOW 1600ms 20 LOG",
+        call: "RL.BUCKET k 10 20",
+        peek: "RL.PEEK k BUCKET 10 20",
+        span_ms: 2_000,
+        most: 40,
+        longest_wait_ms: 100,
+    },
+    Kind {
+        call: "RL.WINDOW k 1600ms 20",
+        peek: "RL.PEEK k WINDOW 1600ms 20",
+        span_ms: 1_600,
+        most: 20,
+        longest_wait_ms: 1_700,
+    },
+    // Twice the limit across an edge.
+    Kind {
+        call: "RL.WINDOW k 1600ms 20 FIXED",
+        peek: "RL.PEEK k WINDOW 1600ms 20 FIXED",
+        span_ms: 1_600,
+        most: 40,
+        longest_wait_ms: 1_600,
+    },
+    Kind {
+        call: "RL.WINDOW k 1600ms 20 LOG",
+        peek: "RL.PEEK k WINDOW 1600ms 20 LOG",
         span_ms: 1_600,
         most: 20,
         longest_wait_ms: 1_601,
+    },
+    Kind {
+        call: "RL.ACQUIRE k 20 1600ms",
+        peek: "RL.PEEK k LEASE 20 1600ms",
+        span_ms: 1_600,
+        most: 20,
+        longest_wait_ms: 1_600,
+    },
+    Kind {
+        call: "RL.TAKE k BUCKET 10 20 WINDOW 1600ms 20 LOG",
+        peek: "RL.PEEK k BUCKET 10 20 WINDOW 1600ms 20 LOG",
+        span_ms: 1_600,
+        most: 20,
+        longest_wait_ms: 1_601,
+    },
+    // What counts is when the callers act. One that is refused waits until its wait is short enough.
+    Kind {
+        call: "RL.BUCKET k 10 20 1 MAXWAIT 500ms",
+        peek: "",
+        span_ms: 2_000,
+        most: 40,
+        longest_wait_ms: 100,
+    },
+    Kind {
+        call: "RL.MTAKE KEY k WINDOW 1600ms 20 KEY l BUCKET 10 20 WINDOW 1600ms 20 FIXED",
+        peek: "RL.MPEEK KEY k WINDOW 1600ms 20 KEY l BUCKET 10 20 WINDOW 1600ms 20 FIXED",
+        span_ms: 1_600,
+        most: 20,
+        longest_wait_ms: 1_700,
     },
 ];
 
@@ -50,7 +98,8 @@ struct Load<'a> {
     con: Connection,
     last_us: u64,
     seen_us: u64,
-    admitted_us: Vec<u64>,
+    /// When what was admitted takes place.
+    acts_us: Vec<u64>,
 }
 
 impl Load<'_> {
@@ -59,9 +108,17 @@ impl Load<'_> {
         let now_us = self.clock.now_us();
         self.seen_us += now_us.saturating_sub(self.last_us);
         self.last_us = now_us;
+        let peeked = match self.kind.peek {
+            "" => None,
+            peek => Some(five(&say(&mut self.con, peek))),
+        };
         let reply = five(&say(&mut self.con, self.kind.call));
+        if let Some(peeked) = peeked {
+            assert_eq!((peeked[0], peeked[3]), (reply[0], reply[3]), "{}", self.kind.call);
+        }
         if reply[0] == 1 {
-            self.admitted_us.push(self.seen_us);
+            assert!((0..=500).contains(&reply[3]), "{}: {reply:?}", self.kind.call);
+            self.acts_us.push(self.seen_us + 1000 * u64::try_from(reply[3]).unwrap());
             return (true, 0);
         }
         assert!(
@@ -85,8 +142,10 @@ impl Load<'_> {
     /// No span of the time seen has more than the law allows.
     fn check_law(&self) {
         let (span_us, most) = (self.kind.span_ms * 1000, usize::try_from(self.kind.most).unwrap());
-        for (n, &at_us) in self.admitted_us.iter().enumerate().skip(most) {
-            let first_us = self.admitted_us[n - most];
+        let mut acts_us = self.acts_us.clone();
+        acts_us.sort_unstable();
+        for (n, &at_us) in acts_us.iter().enumerate().skip(most) {
+            let first_us = acts_us[n - most];
             assert!(
                 at_us - first_us >= span_us,
                 "{}: {} units within {} us",
@@ -104,7 +163,7 @@ fn under_steps(kind: &Kind, seed: u64) {
     let replica = Server::builder().clock(&clock).replica_of(&server).start();
     let con = server.connection();
     let mut load =
-        Load { kind, clock: &clock, con, last_us: START_US, seen_us: 0, admitted_us: Vec::new() };
+        Load { kind, clock: &clock, con, last_us: START_US, seen_us: 0, acts_us: Vec::new() };
     let mut rng = Rng::new(seed);
     for _ in 0..1_500 {
         match rng.below(40) {
@@ -126,7 +185,7 @@ fn under_steps(kind: &Kind, seed: u64) {
             load.wait_out(retry_ms);
         }
     }
-    assert!(load.admitted_us.len() > 200, "{}: hardly anything admitted", kind.call);
+    assert!(load.acts_us.len() > 200, "{}: hardly anything admitted", kind.call);
     load.check_law();
     replica.wait_in_sync(&server);
     assert_eq!(replica.digest_all(), server.digest_all(), "{}", kind.call);
@@ -150,6 +209,60 @@ steps! {
     a_log: 3;
     leases: 4;
     layers: 5;
+    booked_ahead: 6;
+    layers_of_two_keys: 7;
+}
+
+/// Four clients at once while the clock runs and steps. A step forward frees at most all of a limit
+/// once more; a step back frees nothing.
+#[test]
+fn clients_side_by_side() {
+    needs_clock!();
+    for (kind, step_ms) in KINDS.iter().flat_map(|kind| [1_000, 3_600_000].map(|s| (kind, s))) {
+        let clock = Clock::new(START_US);
+        let server = Server::builder().clock(&clock).start();
+        let done = workload::Stop::default();
+        let (mut seen_us, mut steps) = (0, 0);
+        let admitted: u64 = std::thread::scope(|scope| {
+            let guard = done.guard();
+            let client = |mut con: Connection| {
+                let mut admitted = 0;
+                while !done.is_set() {
+                    let reply = five(&say(&mut con, kind.call));
+                    let longest = if reply[0] == 1 { 500 } else { kind.longest_wait_ms };
+                    assert!((0..=longest).contains(&reply[3]), "{}: {reply:?}", kind.call);
+                    admitted += u64::try_from(reply[0]).unwrap();
+                }
+                admitted
+            };
+            let spawn = |_| {
+                let con = server.connection();
+                scope.spawn(move || client(con))
+            };
+            let clients: Vec<_> = (0..4).map(spawn).collect();
+            let mut rng = Rng::new(7);
+            for n in 0..120_u64 {
+                // There, and back again some time later.
+                if n % 20 == 5 {
+                    clock.step_us(step_ms * 1000);
+                    steps += 1;
+                } else if n % 20 == 15 {
+                    clock.step_us(-step_ms * 1000);
+                } else {
+                    let forward_us = rng.below(60_000);
+                    clock.advance_us(forward_us);
+                    seen_us += forward_us;
+                }
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            drop(guard);
+            clients.into_iter().map(|client| client.join().unwrap()).sum()
+        });
+        // 20 at once, once more after each step forward, and as the time goes; booked: 5 more.
+        let by_time = (seen_us / 1000).div_ceil(kind.span_ms) * kind.most;
+        let most = 20 * (1 + steps) + by_time + 5;
+        assert!(admitted > 20 && admitted <= most, "{}: {admitted} of {most}", kind.call);
+    }
 }
 
 /// What a step of each size does to a limit that is used up: back, the wait is the same; forward, it
@@ -162,8 +275,8 @@ fn one_step_never_locks_out() {
             let clock = Clock::new(START_US);
             let server = Server::builder().clock(&clock).start();
             let con = server.connection();
-            let (last_us, admitted_us) = (START_US, Vec::new());
-            let mut load = Load { kind, clock: &clock, con, last_us, seen_us: 0, admitted_us };
+            let (last_us, acts_us) = (START_US, Vec::new());
+            let mut load = Load { kind, clock: &clock, con, last_us, seen_us: 0, acts_us };
             while load.call().0 {}
             clock.step_us(step_ms * 1000);
             match load.call() {
@@ -171,6 +284,72 @@ fn one_step_never_locks_out() {
                 (false, retry_ms) => load.wait_out(retry_ms),
             }
         }
+    }
+}
+
+/// Steps of every size, also those that make a stored period void: nothing else opens a period before
+/// the stored one has ended, in none is more admitted than the limit, and whoever is refused waits
+/// until the stored end and no longer.
+#[test]
+fn a_quota_opens_only_when_none_governs() {
+    needs_clock!();
+    const LIMIT: i64 = 4;
+    for (seed, (period, zone)) in (90..).zip([
+        ("minute", ""),
+        ("hour", ""),
+        ("day", "TZ Europe/Berlin"),
+        ("week", "ANCHOR sun TZ America/New_York"),
+        ("month", "ANCHOR 31"),
+        ("year", "TZ Asia/Kolkata"),
+    ]) {
+        let clock = Clock::new(START_US);
+        let server = Server::builder().clock(&clock).start();
+        let mut con = server.connection();
+        let call = format!("RL.QUOTA k {period} {LIMIT} {zone}");
+        let mut rng = Rng::new(seed);
+        // The period that was used last, and what was used of it.
+        let (mut since_ms, mut until_ms, mut used) = (0, 0, 0);
+        let (mut voids, mut full) = (0, 0);
+        for _ in 0..500 {
+            let away_ms = clock.now_ms().abs_diff(START_US / 1000);
+            match rng.below(6) {
+                _ if away_ms > 3 * 365 * 86_400_000 => clock.set_us(START_US),
+                0 => clock.step_us(1000 * STEPS_MS[usize::try_from(rng.below(6)).unwrap()]),
+                // The edge itself.
+                1 if until_ms > clock.now_ms() => clock.set_ms(until_ms - rng.below(2)),
+                2 => clock.advance_us(rng.below(20_000_000)),
+                _ => clock.advance_us(rng.below(2_000)),
+            }
+            let now_ms = clock.now_ms();
+            let void = since_ms * 1000 > clock.now_us() + (until_ms - since_ms) * 1000;
+            let governs = now_ms < until_ms && !void;
+            let reply = five(&say(&mut con, &call));
+            if reply[0] == 0 {
+                assert!(governs && used == LIMIT, "{call}: {reply:?} at {now_ms}");
+                let wait_us = u64::try_from(reply[3]).unwrap() * 1000;
+                assert_eq!(wait_us, (until_ms * 1000 - clock.now_us()).next_multiple_of(1000));
+                assert_eq!(reply[3], reply[4], "{call}");
+                full += 1;
+                continue;
+            }
+            let info = say(&mut con, "RL.INFO k");
+            let redis::Value::Array(limits) = &info else { panic!("{info:?}") };
+            let shown = |name: &str| u64::try_from(int(&field(&limits[0], name).unwrap())).unwrap();
+            let stored = (shown("since_ms"), shown("until_ms"));
+            if governs {
+                assert_eq!(stored, (since_ms, until_ms), "{call}: another period at {now_ms}");
+                used += 1;
+            } else {
+                voids += u64::from(now_ms < until_ms);
+                (since_ms, until_ms) = stored;
+                assert!((since_ms..until_ms).contains(&now_ms), "{call}: {info:?} at {now_ms}");
+                used = 1;
+            }
+            assert!(used <= LIMIT, "{call}: {used} in the period that ends at {until_ms}");
+            assert_eq!(reply[2], LIMIT - used, "{call}");
+        }
+        assert!(full > 5, "{call}: {full} refused");
+        assert!(voids > 0 || period == "year", "{call}: no void period");
     }
 }
 
