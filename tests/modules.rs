@@ -62,6 +62,26 @@ fn a_second_loadmodule_line_stops_the_start_with_a_message() {
     assert!(!log.contains("BUG REPORT"), "{log}");
 }
 
+/// As after an upgrade in place: another file, the same module.
+#[test]
+fn a_copy_beside_it_is_refused_and_harms_nothing() {
+    let server = Server::builder().config("enable-module-command yes").start();
+    let mut con = server.connection();
+    say(&mut con, "RL.TAKE k BUCKET 1/1h 5 WINDOW 1h 5 LOG LEASE 5 1h ID held");
+    let digest = server.digest_all();
+    let copy = server.file("copy.so");
+    std::fs::copy(module_path(), &copy).unwrap();
+    for _ in 0..3 {
+        assert!(err!(con, "MODULE", "LOAD", copy.display().to_string()).starts_with("ERR"));
+        assert!(server.log().contains("there is already a module called limiter"));
+        assert_eq!(server.digest_all(), digest);
+    }
+    cmd!(con, "DEBUG", "RELOAD");
+    assert_eq!(server.digest_all(), digest);
+    assert_eq!(five(&say(&mut con, "RL.BUCKET k 1/1h 5"))[2], 3);
+    assert_eq!(modules(&server).len(), 1);
+}
+
 #[test]
 fn a_wrong_argument_stops_the_start_with_a_message() {
     for args in [&["no-such-option", "yes"][..], &["cl-throttle", "perhaps"], &["cl-throttle"]] {
