@@ -35,14 +35,22 @@ pub fn check(call: &Call, reply: &Value) -> Result<(), String> {
                 let Value::Array(layer) = layer else { return Err("no layer".into()) };
                 five(layer, false)?;
             }
-            match &items[5] {
-                Value::Int(0..32) => five(items, false),
-                _ => Err("no layer index".into()),
+            let Value::Int(index @ 0..32) = &items[5] else { return Err("no layer index".into()) };
+            match layers.get(usize::try_from(*index).unwrap_or(0)) {
+                None if items.len() == 7 => return Err("no such layer".into()),
+                Some(Value::Array(deciding)) if deciding[..] != items[..5] => {
+                    return Err("the deciding layer has other integers".into());
+                }
+                _ => five(items, false),
             }
         }
         (b"RL.RELEASE" | b"RL.RENEW" | b"RL.RESET", Value::Int(0..=64)) => Ok(()),
         (b"RL.INFO", Value::Nil) => Ok(()),
-        (b"RL.INFO", Value::Array(limits)) if (1..=64).contains(&limits.len()) => Ok(()),
+        (b"RL.INFO", Value::Array(limits)) if (1..=64).contains(&limits.len()) => {
+            limits.iter().try_for_each(shown)
+        }
+        // A script answers what its call answered.
+        (b"EVAL", _) if call.len() > 3 => check(&call[3..].to_vec(), reply),
         (b"CL.THROTTLE", Value::Array(items)) => match items.as_slice() {
             [
                 Value::Int(0 | 1),
@@ -72,6 +80,51 @@ fn check_error(call: &Call, error: &redis::ServerError) -> Result<(), String> {
         return Err(format!("not an error of this command: {text}"));
     }
     Ok(())
+}
+
+fn text(value: &Value) -> Result<&str, String> {
+    match value {
+        Value::BulkString(bytes) => std::str::from_utf8(bytes).map_err(|e| e.to_string()),
+        Value::SimpleString(text) => Ok(text),
+        other => Err(format!("not a text: {other:?}")),
+    }
+}
+
+/// One limit of RL.INFO: a map, flat under RESP2.
+fn shown(limit: &Value) -> Result<(), String> {
+    let flat: Vec<&Value> = match limit {
+        Value::Map(pairs) => pairs.iter().flat_map(|(name, value)| [name, value]).collect(),
+        Value::Array(items) => items.iter().collect(),
+        _ => return Err("no map".into()),
+    };
+    let (mut names, mut kind, mut times) = (Vec::new(), "", Vec::new());
+    for pair in flat.chunks(2) {
+        let &[name, value] = pair else { return Err("a name without a value".into()) };
+        let name = text(name)?;
+        match (name, value) {
+            ("kind", value) => kind = text(value)?,
+            ("mode", value) if ["sliding", "fixed", "log"].contains(&text(value)?) => {}
+            ("period", value)
+                if "minute hour day week month year".split(' ').any(|p| text(value) == Ok(p)) => {}
+            ("name", Value::Nil | Value::BulkString(_)) => {}
+            ("since_ms" | "until_ms", Value::Int(at @ 0..=MAX)) => times.push(*at),
+            ("used" | "length_ms" | "holders" | "slots" | "next_end_ms", Value::Int(1..=MAX)) => {}
+            _ => return Err(format!("{name}: {value:?}")),
+        }
+        names.push(name);
+    }
+    let wanted = match kind {
+        "bucket" => "kind name used since_ms until_ms",
+        "window" => "kind mode length_ms name used since_ms until_ms",
+        "quota" => "kind period name used since_ms until_ms",
+        "lease" => "kind name holders slots next_end_ms",
+        _ => return Err("no kind".into()),
+    };
+    if names.join(" ") == wanted && times.is_sorted() {
+        Ok(())
+    } else {
+        Err("the fields of this kind are others".into())
+    }
 }
 
 /// allowed, limit, remaining, retry_after_ms, reset_after_ms.

@@ -6,8 +6,8 @@ mod check;
 pub use check::check;
 
 use crate::support::{ReplicaTap, Server};
-use crate::workload::{Call, Rng, Workload, try_call};
-use redis::Value;
+use crate::workload::{Call, Rng, Workload, show, try_call};
+use redis::{Connection, Value};
 
 /// Amounts, durations, rates and so on: mostly right ones first.
 const AMOUNTS: &[&str] = &[
@@ -354,6 +354,9 @@ impl Fuzzer {
             "CONFIG SET maxmemory-policy volatile-ttl",
             "CONFIG SET maxmemory-policy allkeys-lfu",
             "CONFIG GET limiter.*",
+            "CONFIG SET limiter.cl-throttle no",
+            "CONFIG SET lazyfree-lazy-user-del yes",
+            "CONFIG SET lazyfree-lazy-user-del no",
             "INFO modules",
             "TYPE @",
             "SCAN 0 TYPE rl-limits",
@@ -389,6 +392,51 @@ impl Fuzzer {
         }
         let words = text.split(' ').map(|w| if w == "@" { self.key() } else { w.into() });
         words.collect()
+    }
+}
+
+/// One connection, and what it has queued in MULTI.
+pub struct Session {
+    pub con: Connection,
+    queued: Option<Vec<Call>>,
+}
+
+impl Session {
+    /// Nothing is queued.
+    pub const fn new(con: Connection) -> Self {
+        Self { con, queued: None }
+    }
+
+    /// Whether a reply, and with EXEC each one in it, is one that its command may have. `answered` is
+    /// told of each command with its reply.
+    pub fn check(
+        &mut self,
+        call: &Call,
+        reply: &Value,
+        answered: &mut impl FnMut(&Call, &Value),
+    ) -> Result<(), String> {
+        check(call, reply)?;
+        let name = call[0].to_ascii_uppercase();
+        match (name.as_slice(), reply, &mut self.queued) {
+            (_, Value::SimpleString(text), Some(queued)) if text == "QUEUED" => {
+                queued.push(call.clone());
+            }
+            (b"MULTI", Value::Okay, queued) => *queued = Some(Vec::new()),
+            (b"EXEC", Value::Array(replies), queued) => {
+                answered(call, reply);
+                let queued = queued.take().unwrap_or_default();
+                if queued.len() != replies.len() {
+                    return Err(format!("{} replies to {} calls", replies.len(), queued.len()));
+                }
+                for (call, reply) in queued.iter().zip(replies) {
+                    check(call, reply).map_err(|why| format!("{why}: {}", show(call)))?;
+                    answered(call, reply);
+                }
+            }
+            (b"EXEC" | b"DISCARD", _, queued) => *queued = None,
+            _ => answered(call, reply),
+        }
+        Ok(())
     }
 }
 
