@@ -53,7 +53,12 @@ fn send_all(con: &mut Connection, calls: impl Iterator<Item = String>) {
 
 /// A server with some limits in use, above its memory limit.
 fn full(policy: &str) -> Server {
-    let server = Server::builder().config(format!("maxmemory-policy {policy}")).start();
+    fill(Server::builder().config(format!("maxmemory-policy {policy}")))
+}
+
+#[track_caller]
+fn fill(builder: Builder) -> Server {
+    let server = builder.start();
     let mut con = server.connection();
     for key in ["k", "k2"] {
         say(&mut con, &format!("RL.TAKE {key} COST 5 BUCKET 1/1h 10 WINDOW 1h 10 QUOTA year 10"));
@@ -68,7 +73,19 @@ fn full(policy: &str) -> Server {
 
 #[test]
 fn without_memory_existing_limits_go_on_and_nothing_grows() {
-    let server = full("noeviction");
+    existing_limits_go_on_and_nothing_grows(&full("noeviction"));
+}
+
+/// The module asks the server in the name of INCRBY, which a cautious operator may have taken away.
+#[test]
+fn without_memory_and_without_incrby() {
+    let config = ["maxmemory-policy noeviction", "rename-command INCRBY \"\""];
+    let builder = config.into_iter().fold(Server::builder(), Builder::config);
+    existing_limits_go_on_and_nothing_grows(&fill(builder));
+}
+
+#[track_caller]
+fn existing_limits_go_on_and_nothing_grows(server: &Server) {
     let mut con = server.connection();
     let ok = [
         ("RL.BUCKET k 1/1h 10", 1),
