@@ -6,6 +6,8 @@ mod support;
 use lines::*;
 use support::*;
 
+use redis::ConnectionLike as _;
+
 const CONNECTIONS: usize = 100;
 
 /// How many of the connections were admitted.
@@ -92,4 +94,43 @@ fn force_and_refund_lose_nothing() {
         con.ask("RL.REFUND k COST 3 BUCKET 1/366d 5 QUOTA year 5 WINDOW 1d 5 LOG WINDOW 1d 5");
     });
     assert_eq!(server.connection().number("EXISTS k"), 0);
+}
+
+/// Where the server reads and parses on threads of its own, it asks there for the keys of a call.
+#[test]
+fn threads_of_the_server_ask_for_keys() {
+    let server = Server::builder().cluster().config("io-threads 4").start();
+    let mut con = server.connection();
+    // Valkey otherwise wakes its threads under more load only. Each version has its own setting.
+    for setting in ["events-per-io-thread 0", "io-threads-always-active yes"] {
+        let _ = con.try_ask(&format!("CONFIG SET {setting}"));
+    }
+    let admitted = parallel(&server, 20, |con, n| {
+        let (mut pipe, mut count) = (redis::Pipeline::new(), 0);
+        for i in 0..100 {
+            for call in [
+                "RL.MTAKE KEY {t}a BUCKET 1/1h 500 AS KEY KEY {t}b QUOTA year 9000".to_owned(),
+                format!("RL.MPEEK KEY {{{i}}}a BUCKET 1 5 KEY {{{i}}}b LEASE 5 1h"),
+                format!("RL.MREFUND{}", format!(" KEY {{{n}}}").repeat(i + 5)),
+                "RL.MTAKE AS KEY COST KEY KEY".to_owned(),
+            ] {
+                let mut words = call.split(' ');
+                let mut command = redis::cmd(words.next().unwrap());
+                words.for_each(|word| _ = command.arg(word));
+                pipe.add_command(command);
+                count += 1;
+            }
+        }
+        let replies = con.req_packed_commands(&pipe.get_packed_pipeline(), 0, count).unwrap();
+        assert_eq!(replies.len(), count);
+        let taken = replies.chunks(4).map(|replies| {
+            assert!(matches!(replies[2], redis::Value::ServerError(_)), "{:?}", replies[2]);
+            assert!(matches!(replies[3], redis::Value::ServerError(_)), "{:?}", replies[3]);
+            assert_eq!(five(&replies[1])[0], 1);
+            five(&replies[0])[0]
+        });
+        taken.sum::<i64>()
+    });
+    assert_eq!(admitted.iter().sum::<i64>(), 500);
+    assert_eq!(con.six("RL.PEEK {t}b QUOTA year 9000")[2], 8500);
 }
