@@ -11,6 +11,14 @@ use support::*;
 use workload::{Rng, START_US, say};
 
 use redis::Connection;
+use redis_limiter_core::calendar::Calendar;
+use redis_limiter_core::codec::encode_whole;
+use redis_limiter_core::law::Ask;
+use redis_limiter_core::limit::{Layer, Params};
+use redis_limiter_core::state::View;
+use redis_limiter_core::subject::Subject;
+use redis_limiter_core::units::Rate;
+use redis_limiter_core::window::WindowMode;
 use std::collections::BTreeMap;
 
 /// A limit of 20 units, and the law of it.
@@ -350,6 +358,62 @@ fn a_quota_opens_only_when_none_governs() {
         }
         assert!(full > 5, "{call}: {full} refused");
         assert!(voids > 0 || period == "year", "{call}: no void period");
+    }
+}
+
+/// Limits of 20 units, all in use since `at_us`, as RL.E takes them.
+fn used_up(at_us: u64) -> Vec<u8> {
+    let window = |mode| Params::Window { mode, length_ms: 64, limit: 20 };
+    let limits = [
+        Params::Bucket { rate: Rate::parse(b"100").unwrap(), burst: 20 },
+        window(WindowMode::Sliding),
+        window(WindowMode::Fixed),
+        window(WindowMode::Log),
+        Params::Lease { limit: 20, ttl_ms: 64, id: Some(b"held"), nx: false },
+    ];
+    let mut subject = None;
+    for params in limits {
+        let layer = Layer { params, name: None, ask: Ask::whole(20) };
+        let view = View::new(subject.as_ref(), &layer, at_us, &mut Calendar::new());
+        let delta = view.charge(&layer, view.decide(&layer).unwrap()).unwrap();
+        Subject::apply(&mut subject, &[(layer.identity(), delta)], at_us).unwrap();
+    }
+    let mut blob = Vec::new();
+    encode_whole(&subject.unwrap(), &mut blob);
+    blob
+}
+
+/// The clock rule on every server, also where no test can turn the clock: what a clock that was ahead
+/// has stored.
+#[test]
+fn a_state_from_the_future_locks_nobody_out() {
+    let server = Server::start();
+    let mut con = server.connection();
+    for ahead_ms in [10_000, 3_600_000, 365 * 86_400_000] {
+        for (call, peek, longest_ms) in [
+            ("RL.BUCKET k 100 20", "BUCKET 100 20", 10),
+            ("RL.WINDOW k 64ms 20", "WINDOW 64ms 20", 68),
+            ("RL.WINDOW k 64ms 20 1 FIXED", "WINDOW 64ms 20 FIXED", 64),
+            ("RL.WINDOW k 64ms 20 1 LOG", "WINDOW 64ms 20 LOG", 65),
+            ("RL.ACQUIRE k 20 64ms", "LEASE 20 64ms", 64),
+        ] {
+            let blob = used_up(server.time_us() + ahead_ms * 1000);
+            cmd!(con, "RL.E", "k", blob);
+            for seen in [say(&mut con, &format!("RL.PEEK k {peek}")), say(&mut con, call)] {
+                let seen = five(&seen);
+                assert_eq!(seen[0], 0, "{call}: {ahead_ms} ms ahead: {seen:?}");
+                assert!((1..=longest_ms).contains(&seen[3]), "{call}: {ahead_ms} ms: {seen:?}");
+            }
+            // From here on the time runs: the refusal has stored the clock's step.
+            let start = std::time::Instant::now();
+            let mut last = five(&say(&mut con, call));
+            while last[0] == 0 {
+                let waited = start.elapsed();
+                assert!(waited < SOON, "{call}: {ahead_ms} ms ahead: still {last:?}");
+                std::thread::sleep(std::time::Duration::from_millis(last[3].unsigned_abs()));
+                last = five(&say(&mut con, call));
+            }
+        }
     }
 }
 
