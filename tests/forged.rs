@@ -191,6 +191,26 @@ fn forged_payloads_are_refused_or_work() {
     assert!(!log.contains("internal error") && !log.contains("panic"), "{log}");
 }
 
+/// Names, ids and keys behind a right checksum stay out of the log, however talkative it is.
+#[test]
+fn what_is_refused_is_not_logged() {
+    let server = Server::builder().config("rdbcompression no").config("loglevel debug").start();
+    let mut con = server.connection();
+    con.ask("RL.BUCKET k 1/1h 5 2 AS canary7f3a");
+    con.ask("RL.ACQUIRE k 5 1h ID canary7f3a AS canary7f3a");
+    let Value::BulkString(dump) = cmd!(con, "DUMP", "k") else { panic!() };
+    let payload = Payload::of(&dump);
+    let mut refused = 0;
+    for body in variants(&payload.body) {
+        refused += u32::from(restore(&mut con, "canary7f3a", &payload.with(&body)).is_err());
+        let blob = [&[0][..], &body].concat();
+        refused += u32::from(try_cmd!(con, "RL.E", "canary7f3a", blob).is_err());
+    }
+    assert!(refused > 500, "{refused} refused");
+    let log = server.log();
+    assert!(log.contains("a stored limit is not valid") && !log.contains("canary"), "{log}");
+}
+
 #[test]
 fn forged_opcodes_are_refused() {
     let server = Server::builder().config("rdbcompression no").start();

@@ -99,10 +99,15 @@ impl Category {
 
 /// Adds an ACL category. Only while the module loads, before its commands.
 pub fn add_category(ctx: &mut Ctx<'_>, name: &'static CStr) -> Category {
-    // SAFETY: the function table is only read; the context is that of OnLoad.
+    // A server that has unloaded the module (Redis 8, after a wrong MODULE LOADEX) keeps its category:
+    // EBUSY.
+    // SAFETY: the function table is only read; the context is that of OnLoad. errno is this thread's.
     let added = unsafe {
-        optional!(RedisModule_AddACLCategory)
-            .map(|add| add(ctx.as_raw(), name.as_ptr()) == raw::REDISMODULE_OK as c_int)
+        optional!(RedisModule_AddACLCategory).map(|add| {
+            *libc::__errno_location() = 0;
+            add(ctx.as_raw(), name.as_ptr()) == raw::REDISMODULE_OK as c_int
+                || *libc::__errno_location() == libc::EBUSY
+        })
     };
     if added == Some(false) {
         log::warning_about(c"the server refuses the ACL category ", name);
