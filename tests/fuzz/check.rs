@@ -37,9 +37,9 @@ pub fn check(call: &Call, reply: &Value) -> Result<(), String> {
             }
             let Value::Int(index @ 0..32) = &items[5] else { return Err("no layer index".into()) };
             match layers.get(usize::try_from(*index).unwrap_or(0)) {
-                None if items.len() == 7 => return Err("no such layer".into()),
+                None if items.len() == 7 => Err("no such layer".into()),
                 Some(Value::Array(deciding)) if deciding[..] != items[..5] => {
-                    return Err("the deciding layer has other integers".into());
+                    Err("the deciding layer has other integers".into())
                 }
                 _ => five(items, false),
             }
