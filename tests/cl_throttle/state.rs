@@ -107,6 +107,26 @@ fn a_clock_that_steps_back_locks_nobody_out() {
     assert_eq!(throttle(&mut con, "k 0 1 10"), [0, 1, 0, -1, 10]);
 }
 
+/// One unit in 292 years: the slowest rate, of which less than a unit is left in use.
+#[test]
+fn a_bucket_that_lasts_for_ever_is_saved_and_loaded() {
+    needs_clock!();
+    let clock = Clock::new(1_774_744_200_000_123);
+    let mut server = Server::builder().clock(&clock).start();
+    let mut con = server.connection();
+    throttle(&mut con, "k 5 1 9223372036");
+    clock.advance_ms(10_000);
+    throttle(&mut con, "k 5 1 9223372036");
+    assert_eq!(throttle(&mut con, "k 5 1 9223372036 -1"), [0, 6, 5, -1, 9_223_372_028]);
+    let digest = server.digest("k");
+    cmd!(con, "DEBUG", "RELOAD");
+    assert_eq!(server.digest("k"), digest);
+    server.shutdown_save();
+    server.start_again();
+    assert_eq!(server.digest("k"), digest);
+    assert_eq!(throttle(&mut server.connection(), "k 5 1 9223372036 0")[4], 9_223_372_028);
+}
+
 #[test]
 fn a_full_server_refuses_new_keys_only() {
     let server = Server::start();

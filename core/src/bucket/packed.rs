@@ -84,6 +84,9 @@ impl CompactBucket {
     pub fn new(bucket: &Bucket) -> Option<Self> {
         let at = bucket.at_us.checked_sub(EPOCH_US)? + 1;
         let life_ms = life_ms(bucket);
+        if life_ms == LIFE_FOREVER {
+            return None;
+        }
         let life_bits = u64::BITS - life_ms.leading_zeros();
         let split = life_bits.saturating_sub(LEAST_LIFE_BITS).div_ceil(SPLIT_STEP);
         if at >> AT_BITS != 0 || split > LAST_SPLIT || bucket.used >> used_bits(split) != 0 {
@@ -105,5 +108,44 @@ impl From<CompactBucket> for Bucket {
         let life_ms = ((packed & ((1 << REST_BITS) - 1)) >> used_bits) as u64;
         let used = packed & ((1 << used_bits) - 1);
         Self { used, at_us, end_ms: at_us / 1000 + life_ms }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::MAX_INSTANT_US;
+    use proptest::prelude::*;
+
+    /// Numbers of every length, often with all bits set.
+    fn up_to(most: u128) -> impl Strategy<Value = u128> {
+        (0..u128::BITS, any::<u128>(), any::<bool>()).prop_map(move |(shift, bits, ones)| {
+            (if ones { u128::MAX } else { bits } >> shift).min(most)
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(20_000))]
+
+        #[test]
+        fn nothing_is_lost(
+            used in up_to(u128::from(MAX_AMOUNT) << 32),
+            at_us in prop_oneof![
+                up_to(u128::from(MAX_INSTANT_US)),
+                up_to(1 << AT_BITS).prop_map(|at| (at + u128::from(EPOCH_US)).saturating_sub(2)),
+            ],
+            life in prop_oneof![9 => up_to(u128::from(LIFE_FOREVER - 1)), 1 => Just(u128::MAX)],
+        ) {
+            let at_us = at_us as u64;
+            let end_ms = match u64::try_from(life) {
+                Ok(life_ms) => at_us / 1000 + life_ms,
+                Err(_) => MAX_AMOUNT,
+            };
+            let bucket = Bucket { used, at_us, end_ms };
+            prop_assert_eq!(Bucket::from(PackedBucket::from(bucket)), bucket);
+            if let Some(compact) = CompactBucket::new(&bucket) {
+                prop_assert_eq!(Bucket::from(compact), bucket);
+            }
+        }
     }
 }
