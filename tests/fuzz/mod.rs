@@ -324,6 +324,8 @@ impl Fuzzer {
         let templates = [
             "CL.THROTTLE @ 9 1 60",
             "CL.THROTTLE @ 1 1000000000 1 2",
+            "CL.THROTTLE @ 9 1 9223372036",
+            "CL.THROTTLE @ 9 1 9223372036 -1",
             "CL.THROTTLE @ -1 1 60 x",
             "CL.THROTTLE @ 9007199254740991 1 9223372036854775807 9007199254740991",
             "SET @ 1000000",

@@ -135,7 +135,11 @@ impl<'a> Reader<'a> {
 
     fn rate(&mut self) -> Rate {
         let which = self.below(8);
-        let any = || Rate::new(u128::from(self.int()), u128::from(self.int()));
+        let any = || {
+            let (units, per) = (self.int(), self.int());
+            // CL.THROTTLE takes slower ones, too.
+            Rate::new(units.into(), per.into()).or_else(|| Rate::per_seconds(units, per))
+        };
         let listed = RATES.get(which).and_then(|text| Rate::parse(text));
         listed.or_else(any).or_else(|| Rate::parse(b"3")).unwrap()
     }

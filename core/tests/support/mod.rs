@@ -24,8 +24,14 @@ fn zone(name: &[u8]) -> Zone {
 }
 
 pub fn rate() -> impl Strategy<Value = Rate> {
-    select(vec!["1", "5", "0.3", "10/100ms", "7/3m", "1/d", "1/366d", "999.999999", "1000000000"])
-        .prop_map(|text| Rate::parse(text.as_bytes()).expect("a rate"))
+    const TEXTS: [&str; 9] =
+        ["1", "5", "0.3", "10/100ms", "7/3m", "1/d", "1/366d", "999.999999", "1000000000"];
+    // The slowest of CL.THROTTLE: one unit in 292 years.
+    let slowest = Just(Rate::per_seconds(1, 9_223_372_036).expect("a rate"));
+    prop_oneof![
+        9 => select(&TEXTS[..]).prop_map(|text| Rate::parse(text.as_bytes()).expect("a rate")),
+        1 => slowest,
+    ]
 }
 
 /// Mostly small, so that limits are reached; also the extremes.
