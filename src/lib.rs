@@ -23,8 +23,9 @@ use server::{Args, Ctx, Failed};
 /// Loads the module: everything that the server is told.
 fn load(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Result<(), Failed> {
     server::declare_options(ctx);
-    server::register_type::<Subject>(ctx)?;
+    // First what can fail: servers do not free the data type of a module that does not load.
     config::load(ctx, args)?;
+    server::register_type::<Subject>(ctx)?;
     commands::load(ctx)?;
     server::register_info::<stats::Stats>(ctx)?;
     server::log::notice(c"ready");
