@@ -1,9 +1,10 @@
 //! What is measured: groups of cases that are compared with each other, on one server at a time.
 //!
-//! In a command `@` stands for the key, which no two cases share, and `$NAME` for the hash of a script.
+//! In a command `@` stands for the key, which no two cases share, and `$NAME` for the hash of a script or
+//! `$RATE` for how fast a bucket refills.
 
 use crate::load::{Call, KEY};
-use crate::scripts::Hashes;
+use crate::scripts::Names;
 
 /// The keys of a case: one that all calls go to, or random ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +18,15 @@ impl Spread {
         match self {
             Self::Hot => "hot key",
             Self::Random => "random keys",
+        }
+    }
+
+    /// How fast a bucket refills: a hot one faster than anyone calls; a random one, which is called
+    /// now and then, so slowly that its key lives meanwhile, with a burst that is never used up.
+    pub const fn rate(self) -> &'static str {
+        match self {
+            Self::Hot => "4000000",
+            Self::Random => "1/1m",
         }
     }
 }
@@ -64,21 +74,21 @@ impl Case {
     }
 
     /// The call, on the keys of case number `index`.
-    pub fn call(&self, index: usize, hashes: &Hashes) -> Call {
-        Call::new(&self.lines.iter().map(|line| keyed(line, index, hashes)).collect::<Vec<_>>())
+    pub fn call(&self, index: usize, names: &Names) -> Call {
+        Call::new(&self.lines.iter().map(|line| keyed(line, index, names)).collect::<Vec<_>>())
     }
 
     /// What makes a key.
-    pub fn fill_call(&self, index: usize, hashes: &Hashes) -> Call {
+    pub fn fill_call(&self, index: usize, names: &Names) -> Call {
         match self.fill {
-            Some(line) => Call::new(&[keyed(line, index, hashes)]),
-            None => self.call(index, hashes),
+            Some(line) => Call::new(&[keyed(line, index, names)]),
+            None => self.call(index, names),
         }
     }
 
     /// The first command of the call.
-    pub fn first_line(&self, index: usize, hashes: &Hashes) -> String {
-        keyed(self.lines.first().unwrap_or(&""), index, hashes)
+    pub fn first_line(&self, index: usize, names: &Names) -> String {
+        keyed(self.lines.first().unwrap_or(&""), index, names)
     }
 
     /// The names of its commands as INFO has them.
@@ -91,10 +101,10 @@ impl Case {
     }
 }
 
-fn keyed(line: &str, index: usize, hashes: &Hashes) -> String {
+fn keyed(line: &str, index: usize, names: &Names) -> String {
     let mut line = line.replace('@', &format!("{{k{index:02}:{KEY}}}"));
-    for (name, hash) in hashes {
-        line = line.replace(&format!("${name}"), hash);
+    for (name, text) in names {
+        line = line.replace(&format!("${name}"), text);
     }
     line
 }
@@ -129,24 +139,17 @@ fn references() -> Vec<Case> {
     ]
 }
 
-/// What the bars compare, with the same limit in every implementation: on a hot key it refills faster
-/// than anyone calls; a random one is called about once a second and uses little of a large burst.
+/// What the bars compare, with the same limit in every implementation.
 pub fn one_limit(spread: Spread) -> Group {
-    let (ours, peer, lua) = match spread {
-        Spread::Hot => (
-            "RL.BUCKET @ 4000000 1000000",
-            "CL.THROTTLE @ 999999 4000000 1",
-            "EVALSHA $GCRA 1 @ 1000000 4000000 1 1",
-        ),
-        Spread::Random => {
-            ("RL.BUCKET @ 1 1000000", "CL.THROTTLE @ 999999 1 1", "EVALSHA $GCRA 1 @ 1000000 1 1 1")
-        }
+    let (peer, lua) = match spread {
+        Spread::Hot => ("CL.THROTTLE @ 999999 4000000 1", "EVALSHA $GCRA 1 @ 1000000 4000000 1 1"),
+        Spread::Random => ("CL.THROTTLE @ 999999 1 60", "EVALSHA $GCRA 1 @ 1000000 1 60 1"),
     };
     let mut cases = references();
     cases.extend([
         // What nobody can do without: the limit comes with the call, and its key expires.
         Case::new(BARE_SAME, &["BARE.GET @ 1/1d 1"]).fill("BARE.SET @ 1"),
-        Case::admitted(ADMITTED, &[ours]),
+        Case::admitted(ADMITTED, &["RL.BUCKET @ $RATE 1000000"]),
         Case::refused(REFUSED, &["RL.BUCKET @ 1/1d 1"]),
         Case::peer(PEER_ADMITTED, "0", peer),
         Case::peer(PEER_REFUSED, "1", "CL.THROTTLE @ 0 1 86400"),
@@ -179,8 +182,8 @@ pub fn commands(spread: Spread) -> Group {
         Case::admitted("RL.WINDOW LOG", &[log]),
         Case::admitted("RL.QUOTA day", &["RL.QUOTA @ day 1000000000"]),
         Case::admitted("RL.QUOTA month, TZ", &["RL.QUOTA @ month 1000000000 TZ Europe/Berlin"]),
-        Case::admitted("RL.PEEK of a bucket", &["RL.PEEK @ BUCKET 1 1000000"])
-            .fill("RL.BUCKET @ 1 1000000"),
+        Case::admitted("RL.PEEK of a bucket", &["RL.PEEK @ BUCKET 1/1d 1000000"])
+            .fill("RL.BUCKET @ 1/1d 1000000"),
         // Somebody else holds a lease all the time.
         Case::admitted("RL.ACQUIRE + RL.RELEASE", &["RL.ACQUIRE @ 10 1m ID a", "RL.RELEASE @ a"])
             .fill("RL.ACQUIRE @ 10 1d ID b"),
@@ -194,46 +197,46 @@ pub fn commands(spread: Spread) -> Group {
 pub fn layers(spread: Spread) -> Group {
     let mut cases = references();
     cases.extend([
-        Case::admitted("RL.TAKE, 1 layer", &["RL.TAKE @ BUCKET 1 1000000000"]),
-        Case::admitted("1 call of the same limit", &["RL.BUCKET @ 1 1000000000"]),
+        Case::admitted("RL.TAKE, 1 layer", &["RL.TAKE @ BUCKET $RATE 1000000000"]),
+        Case::admitted("1 call of the same limit", &["RL.BUCKET @ $RATE 1000000000"]),
         Case::admitted(
             "RL.TAKE, 2 layers",
-            &["RL.TAKE @ BUCKET 1 1000000000 QUOTA month 1000000000"],
+            &["RL.TAKE @ BUCKET $RATE 1000000000 QUOTA month 1000000000"],
         ),
         Case::admitted(
             "2 calls of the same limits",
-            &["RL.BUCKET @ 1 1000000000", "RL.QUOTA @ month 1000000000"],
+            &["RL.BUCKET @ $RATE 1000000000", "RL.QUOTA @ month 1000000000"],
         ),
         Case::admitted(
             TAKE_FOUR,
-            &["RL.TAKE @ BUCKET 1 1000000000 WINDOW 1h 1000000000 QUOTA day 1000000000 \
+            &["RL.TAKE @ BUCKET $RATE 1000000000 WINDOW 1h 1000000000 QUOTA day 1000000000 \
                QUOTA month 1000000000"],
         ),
         Case::admitted(
             TAKE_FOUR_DETAIL,
-            &["RL.TAKE @ DETAIL BUCKET 1 1000000000 WINDOW 1h 1000000000 QUOTA day 1000000000 \
+            &["RL.TAKE @ DETAIL BUCKET $RATE 1000000000 WINDOW 1h 1000000000 QUOTA day 1000000000 \
                QUOTA month 1000000000"],
         ),
         Case::admitted(FOUR_CALLS, &EIGHT_CALLS[..4]),
         Case::admitted(
             "RL.TAKE, 8 layers",
-            &["RL.TAKE @ BUCKET 1 1000000000 WINDOW 1h 1000000000 QUOTA day 1000000000 \
-               QUOTA month 1000000000 BUCKET 1 1000000000 AS x WINDOW 1m 1000000000 FIXED \
+            &["RL.TAKE @ BUCKET $RATE 1000000000 WINDOW 1h 1000000000 QUOTA day 1000000000 \
+               QUOTA month 1000000000 BUCKET $RATE 1000000000 AS x WINDOW 1m 1000000000 FIXED \
                QUOTA day 1000000000 AS x QUOTA month 1000000000 AS x"],
         ),
         Case::admitted("8 calls of the same limits", EIGHT_CALLS),
         Case::refused(
             "RL.TAKE, 4 layers, refused",
-            &["RL.TAKE @ BUCKET 1 1000000000 WINDOW 1d 1 QUOTA day 1000000000 \
+            &["RL.TAKE @ BUCKET $RATE 1000000000 WINDOW 1d 1 QUOTA day 1000000000 \
                QUOTA month 1000000000"],
         ),
         Case::admitted(
             "RL.MTAKE, 2 keys",
-            &["RL.MTAKE KEY @:a BUCKET 1 1000000000 KEY @:b QUOTA month 1000000000"],
+            &["RL.MTAKE KEY @:a BUCKET $RATE 1000000000 KEY @:b QUOTA month 1000000000"],
         ),
         Case::admitted(
             "RL.MTAKE, 4 keys",
-            &["RL.MTAKE KEY @:a BUCKET 1 1000000000 KEY @:b WINDOW 1h 1000000000 \
+            &["RL.MTAKE KEY @:a BUCKET $RATE 1000000000 KEY @:b WINDOW 1h 1000000000 \
                KEY @:c QUOTA day 1000000000 KEY @:d QUOTA month 1000000000"],
         ),
     ]);
@@ -241,11 +244,11 @@ pub fn layers(spread: Spread) -> Group {
 }
 
 const EIGHT_CALLS: &[&str] = &[
-    "RL.BUCKET @ 1 1000000000",
+    "RL.BUCKET @ $RATE 1000000000",
     "RL.WINDOW @ 1h 1000000000",
     "RL.QUOTA @ day 1000000000",
     "RL.QUOTA @ month 1000000000",
-    "RL.BUCKET @ 1 1000000000 AS x",
+    "RL.BUCKET @ $RATE 1000000000 AS x",
     "RL.WINDOW @ 1m 1000000000 FIXED",
     "RL.QUOTA @ day 1000000000 AS x",
     "RL.QUOTA @ month 1000000000 AS x",

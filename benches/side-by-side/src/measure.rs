@@ -3,7 +3,7 @@
 
 use crate::cases::{Case, Group, Needs, Spread};
 use crate::load::{Call, Keys, Load};
-use crate::scripts::{self, Hashes};
+use crate::scripts::{self, Names};
 use crate::server::{Durability, Server, Setup};
 use crate::{Options, Result};
 use serde_json::{Value, json};
@@ -66,10 +66,11 @@ pub fn group(
     eprintln!("{}, {}, {}", group.title, group.spread.name(), durability.name());
     let mut server = Server::start(setup, durability)?;
     let mut load = Load::connect(&server.socket(), CONNECTIONS)?;
-    let hashes: Hashes = scripts::ALL
+    let mut names: Names = scripts::ALL
         .iter()
         .map(|(name, script)| Ok((*name, server.ask(&[b"SCRIPT", b"LOAD", script.as_bytes()])?)))
         .collect::<Result<_>>()?;
+    names.push(("RATE", group.spread.rate().to_owned()));
     let keys = match group.spread {
         Spread::Hot => 1,
         Spread::Random => options.keys / group.divide_keys,
@@ -79,12 +80,12 @@ pub fn group(
         if case.needs == Needs::Peer && options.peer.is_none() || !options.wants(case.name) {
             continue;
         }
-        load.fill(&case.fill_call(index, &hashes), keys)?;
+        load.fill(&case.fill_call(index, &names), keys)?;
         rows.push(Row {
             case,
-            call: case.call(index, &hashes),
+            call: case.call(index, &names),
             commands: case.commands(),
-            first_line: case.first_line(index, &hashes),
+            first_line: case.first_line(index, &names),
         });
     }
     let mut cells = Vec::new();

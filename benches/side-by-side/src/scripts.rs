@@ -76,8 +76,8 @@ end
 return {0, 0}
 "#;
 
-/// The name of each script in a case, and the hash that the server gave it.
-pub type Hashes = Vec<(&'static str, String)>;
+/// What stands for each `$NAME` in a case.
+pub type Names = Vec<(&'static str, String)>;
 
 /// All scripts with their names in a case.
 pub const ALL: [(&str, &str); 3] = [("GCRA", GCRA), ("BUCKET", TOKEN_BUCKET), ("LOG", SLIDING_LOG)];
