@@ -67,6 +67,7 @@ const SHORT: usize = 256;
 #[derive(Debug)]
 pub struct ShortBytes {
     short: [u8; SHORT],
+    /// How much of `short` is used: all of it, so that nothing more fits, once `long` is in use.
     len: usize,
     long: Vec<u8>,
 }
@@ -83,6 +84,15 @@ impl ShortBytes {
     pub fn as_slice(&self) -> &[u8] {
         if self.long.is_empty() { &self.short[..self.len] } else { &self.long }
     }
+
+    #[cold]
+    fn put_long(&mut self, bytes: &[u8]) {
+        if self.long.is_empty() {
+            self.long.extend_from_slice(&self.short[..self.len]);
+            self.len = SHORT;
+        }
+        self.long.extend_from_slice(bytes);
+    }
 }
 
 impl Default for ShortBytes {
@@ -94,41 +104,25 @@ impl Default for ShortBytes {
 impl Sink for ShortBytes {
     #[inline]
     fn put(&mut self, bytes: &[u8]) {
-        let end = self.len + bytes.len();
-        if self.long.is_empty() && end <= self.short.len() {
-            self.short[self.len..end].copy_from_slice(bytes);
-            self.len = end;
-            return;
-        }
-        if self.long.is_empty() {
-            self.long.extend_from_slice(&self.short[..self.len]);
-        }
-        self.long.extend_from_slice(bytes);
-    }
-
-    #[inline]
-    fn put_u8(&mut self, byte: u8) {
-        match self.short.get_mut(self.len) {
-            Some(place) if self.long.is_empty() => {
-                *place = byte;
-                self.len += 1;
+        match self.short[self.len..].get_mut(..bytes.len()) {
+            Some(room) => {
+                room.copy_from_slice(bytes);
+                self.len += bytes.len();
             }
-            _ => self.put(&[byte]),
+            None => self.put_long(bytes),
         }
     }
 
     #[inline]
     fn put_int(&mut self, value: u64) {
         // Effects are mostly integers: where there is room they are written in place.
-        if self.long.is_empty()
-            && let Some(room) = self.short[self.len..].first_chunk_mut()
-        {
+        if let Some(room) = self.short[self.len..].first_chunk_mut() {
             self.len += write_int(value, room);
-            return;
+        } else {
+            let mut bytes = [0; LONGEST_INT];
+            let len = write_int(value, &mut bytes);
+            self.put(&bytes[..len]);
         }
-        let mut bytes = [0; LONGEST_INT];
-        let len = write_int(value, &mut bytes);
-        self.put(&bytes[..len]);
     }
 }
 
