@@ -78,39 +78,47 @@ pub fn read_layers<'a>(
     most: usize,
 ) -> Result<Vec<Layer<'a>>, Error> {
     let mut layers: Vec<Layer> = Vec::with_capacity(4);
-    while let Some(layer) = read_layer(cursor, form, call)? {
-        if layers.iter().any(|other| other.identity() == layer.identity()) {
+    while read_layer(cursor, form, call, &mut layers)? {
+        if let [others @ .., new] = &layers[..]
+            && others.iter().any(|other| other.identity() == new.identity())
+        {
             return Err(Error::SAME_LIMIT);
         }
-        if layers.len() == most {
+        if layers.len() > most {
             return Err(Error::TOO_MANY_LAYERS);
         }
-        layers.push(layer);
     }
     if layers.is_empty() { Err(Error::LAYER) } else { Ok(layers) }
 }
 
+/// Reads one more layer, if there is one. It is put in its place piece by piece: to move it there
+/// whole costs more than to read it.
+#[inline(always)]
 fn read_layer<'a>(
     cursor: &mut Cursor<'a, impl ArgSource<'a>>,
     form: Form,
     call: &Call,
-) -> Result<Option<Layer<'a>>, Error> {
+    layers: &mut Vec<Layer<'a>>,
+) -> Result<bool, Error> {
     let common = Allowed { cost: true, leave: true, ..Allowed::NONE };
     if cursor.keyword(b"BUCKET") {
         let (rate, burst) = (options::rate(cursor)?, options::amount(cursor, Error::BURST)?);
         let options = Options::read(cursor, common)?;
-        layer(Params::Bucket { rate, burst }, &options, call, call.cost).map(Some)
+        let (name, ask) = (options.name, ask(&options, call, call.cost)?);
+        layers.push(Layer { params: Params::Bucket { rate, burst }, name, ask });
     } else if cursor.keyword(b"WINDOW") {
         let (length_ms, limit) =
             (options::window_ms(cursor)?, options::amount(cursor, Error::LIMIT)?);
         let options = Options::read(cursor, Allowed { mode: true, ..common })?;
         let params = options::window_params(length_ms, limit, &options)?;
-        layer(params, &options, call, call.cost).map(Some)
+        let (name, ask) = (options.name, ask(&options, call, call.cost)?);
+        layers.push(Layer { params, name, ask });
     } else if cursor.keyword(b"QUOTA") {
         let (period, limit) = (options::period(cursor)?, options::amount(cursor, Error::LIMIT)?);
         let options = Options::read(cursor, Allowed { calendar: true, ..common })?;
         let params = options::quota_params(period, limit, &options)?;
-        layer(params, &options, call, call.cost).map(Some)
+        let (name, ask) = (options.name, ask(&options, call, call.cost)?);
+        layers.push(Layer { params, name, ask });
     } else if cursor.keyword(b"LEASE") {
         if form == Form::Refund {
             return Err(Error::REFUND_LEASE);
@@ -122,25 +130,21 @@ fn read_layer<'a>(
             return Err(Error::TAKE_LEASE_ID);
         }
         let params = Params::Lease { limit, ttl_ms, id: options.id, nx: false };
-        layer(params, &options, call, 1).map(Some)
+        let (name, ask) = (options.name, ask(&options, call, 1)?);
+        layers.push(Layer { params, name, ask });
     } else {
-        Ok(None)
+        return Ok(false);
     }
+    Ok(true)
 }
 
-fn layer<'a>(
-    params: Params<'a>,
-    options: &Options<'a>,
-    call: &Call,
-    cost: u64,
-) -> Result<Layer<'a>, Error> {
+#[inline(always)]
+fn ask(options: &Options, call: &Call, cost: u64) -> Result<Ask, Error> {
     if call.force && options.leave.is_some() {
         return Err(Error::FORCE_WITH_LEAVE);
     }
     let charging = if call.force { Charging::Force } else { Charging::Whole };
-    let ask =
-        Ask { cost: options.cost.unwrap_or(cost), leave: options.leave.unwrap_or(0), charging };
-    Ok(Layer { params, name: options.name, ask })
+    Ok(Ask { cost: options.cost.unwrap_or(cost), leave: options.leave.unwrap_or(0), charging })
 }
 
 #[cfg(test)]

@@ -217,6 +217,7 @@ pub fn age_ms<'a>(cursor: &mut Cursor<'a, impl ArgSource<'a>>) -> Result<u64, Er
 }
 
 /// A window in its mode, whose limit may be smaller for it.
+#[inline(always)]
 pub fn window_params<'a>(
     length_ms: u64,
     limit: u64,
@@ -230,6 +231,7 @@ pub fn window_params<'a>(
 }
 
 /// A quota in its zone, from its anchor on.
+#[inline(always)]
 pub fn quota_params<'a>(
     period: Period,
     limit: u64,

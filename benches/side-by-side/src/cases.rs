@@ -121,7 +121,6 @@ pub struct Group {
 
 pub const BARE: &str = "bare module command";
 pub const BARE_SAME: &str = "bare, with RL.BUCKET's arguments and an expiry";
-pub const BARE_CHARGE: &str = "bare, with all that an admission must do";
 pub const SET: &str = "SET … PX";
 pub const ADMITTED: &str = "RL.BUCKET admitted";
 pub const REFUSED: &str = "RL.BUCKET refused";
@@ -150,7 +149,8 @@ pub fn one_limit(spread: Spread) -> Group {
     cases.extend([
         // What nobody can do without: the limit comes with the call, and its key expires.
         Case::new(BARE_SAME, &["BARE.GET @ 1/1d 1"]).fill("BARE.SET @ 1"),
-        Case::new(BARE_CHARGE, &["BARE.CHARGE @ 1/1d 1"]).fill("BARE.SET @ 1"),
+        Case::new("bare, with all that an admission must do", &["BARE.CHARGE @ 1/1d 1"])
+            .fill("BARE.SET @ 1"),
         Case::admitted(ADMITTED, &["RL.BUCKET @ $RATE 1000000"]),
         Case::refused(REFUSED, &["RL.BUCKET @ 1/1d 1"]),
         Case::peer(PEER_ADMITTED, "0", peer),

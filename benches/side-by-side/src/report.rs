@@ -128,7 +128,6 @@ pub fn bars(cells: &[Cell]) -> Vec<Bar> {
         let hot = spread == Spread::Hot;
         add(Durability::None, cases::REFUSED, cases::BARE, false, 0.85, Some(0.95));
         add(Durability::None, cases::REFUSED, cases::BARE_SAME, false, 0.85, Some(0.95));
-        add(Durability::None, cases::ADMITTED, cases::BARE_CHARGE, false, 0.85, Some(0.95));
         add(Durability::None, cases::ADMITTED, cases::SET, false, 0.65, Some(0.85));
         add(Durability::None, cases::REFUSED, cases::SET, false, 0.90, None);
         let aof_bar = if hot { 0.90 } else { 0.80 };
