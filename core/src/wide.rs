@@ -1,7 +1,7 @@
 //! Exact products and quotients of 256 bits: no input overflows, nothing is rounded twice.
 //!
 //! A limiter divides several times in each call, and nearly always numbers for which the machine's
-//! own division does. A 128-bit one takes several times as long, so every path here tries without.
+//! own division does. A 128-bit one takes several times as long, so it is tried without first.
 
 /// ⌊a·b·2^shift ÷ c⌋, `u128::MAX` when that does not fit. `c` must not be 0, nor `b·2^shift` overflow.
 #[must_use]
