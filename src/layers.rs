@@ -77,6 +77,7 @@ pub fn read_layers<'a>(
     call: &Call,
     most: usize,
 ) -> Result<Vec<Layer<'a>>, Error> {
+    // Hardly a call has more, and to grow costs more than the room.
     let mut layers: Vec<Layer> = Vec::with_capacity(4);
     while read_layer(cursor, form, call, &mut layers)? {
         if let [others @ .., new] = &layers[..]

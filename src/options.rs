@@ -70,7 +70,7 @@ pub struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// Reads options until something else, or the end, comes.
+    /// Reads options until something else, or the end, comes. Inlined, as most calls have none.
     #[inline(always)]
     pub fn read(
         cursor: &mut Cursor<'a, impl ArgSource<'a>>,

@@ -54,9 +54,9 @@ const fn life_ms(bucket: &Bucket) -> u64 {
 /// ```
 ///
 /// What refills soon may use much, and what uses little may last: 33 million units for four minutes,
-/// a million for two hours, 32,768 for three days. A bucket that fits nowhere, or was charged before 2020 or after 2055, takes
-/// the larger form. With it a key takes a cache line less, and its value lies in one with the
-/// server's own objects around it, allocated at the same time in the same size.
+/// a million for two hours, 32,768 for three days. A bucket that fits nowhere, or was charged before
+/// 2020 or after 2055, takes the larger form. The small one has the size of the server's own objects
+/// around it and is allocated with them, so they mostly share a cache line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompactBucket {
     /// Not 0, because `at_us` counts from 1.
