@@ -1,16 +1,16 @@
 //! What RL.TAKE, RL.PEEK, RL.REFUND and their many-key forms share: check all, then charge all or
-//! none, and one reply.
+//! none, and one reply. All lists are of at most [`MAX_LAYERS`] elements, so they are on the stack.
 
 use crate::args::Cursor;
 use crate::calendar::ServerCalendar;
 use crate::error::Error;
-use crate::few::Few;
-use crate::layers::{Call, Form, read_layers};
+use crate::layers::{Call, Form, Layers, read_layers};
 use crate::server::{Arg, Args, Ctx, KeyPositions, KeyView, Kind, now_us};
 use crate::stats::STATS;
 use crate::store::{Store, announce};
+use arrayvec::ArrayVec;
 use redis_limiter_core::law::Outcome;
-use redis_limiter_core::layers::{Plan, first_least, look_ahead};
+use redis_limiter_core::layers::{Changes, Plan};
 use redis_limiter_core::limit::{Layer, MAX_LAYERS, Params};
 use redis_limiter_core::state::View;
 use redis_limiter_core::subject::{Change, Subject};
@@ -18,61 +18,85 @@ use redis_limiter_core::verdict::Verdict;
 use std::ffi::CStr;
 use std::ops::Range;
 
-/// A key and its layers.
+type Stores<'k> = ArrayVec<Store<'k>, MAX_LAYERS>;
+
+/// A key and where its layers are among those of the call.
 struct Group<'a> {
     name: Arg<'a>,
-    layers: Vec<Layer<'a>>,
+    layers: Range<usize>,
 }
 
-/// A call: its options, its keys, and which of the family it is.
-pub struct LayeredCall<'a> {
+/// A call: its options, its keys with their layers, and which of the family it is. Filled and used in
+/// place: with room for all layers it is too large to be moved about.
+struct LayeredCall<'a> {
     call: Call,
     form: Form,
-    groups: Few<Group<'a>>,
+    groups: ArrayVec<Group<'a>, MAX_LAYERS>,
+    layers: Layers<'a>,
+}
+
+/// Runs `key [options] layer [layer …]`.
+pub fn run_one_key(
+    ctx: &mut Ctx<'_>,
+    args: &Args<'_>,
+    form: Form,
+    event: &'static CStr,
+) -> Result<(), Error> {
+    let name = args.key()?;
+    let mut cursor = Cursor::new(*args, 2);
+    let mut call = LayeredCall::new(Call::read(&mut cursor, form)?, form);
+    call.read_layers(&mut cursor, name)?;
+    cursor.finish(Error::LAYER)?;
+    call.run(ctx, event)
+}
+
+/// Runs `[options] KEY key layer [layer …] [KEY key layer …] …`.
+pub fn run_many_keys(
+    ctx: &mut Ctx<'_>,
+    args: &Args<'_>,
+    form: Form,
+    event: &'static CStr,
+) -> Result<(), Error> {
+    let mut cursor = Cursor::new(*args, 1);
+    let mut call = LayeredCall::new(Call::read(&mut cursor, form)?, form);
+    while cursor.keyword(b"KEY") {
+        let name = args.get(cursor.index()).ok_or(Error::KEY)?;
+        cursor.take();
+        call.read_layers(&mut cursor, name)?;
+    }
+    cursor.finish(if call.groups.is_empty() { Error::KEY } else { Error::LAYER })?;
+    if call.groups.is_empty() {
+        return Err(Error::KEY);
+    }
+    call.run(ctx, event)
 }
 
 impl<'a> LayeredCall<'a> {
-    /// Reads `key [options] layer [layer …]`.
-    pub fn read_one_key(args: &Args<'a>, form: Form) -> Result<Self, Error> {
-        let name = args.key()?;
-        let mut cursor = Cursor::new(*args, 2);
-        let call = Call::read(&mut cursor, form)?;
-        let layers = read_layers(&mut cursor, form, &call, MAX_LAYERS)?;
-        cursor.finish(Error::LAYER)?;
-        Ok(Self { call, form, groups: Few::One(Group { name, layers }) })
+    #[inline(always)]
+    fn new(call: Call, form: Form) -> Self {
+        Self { call, form, groups: ArrayVec::new(), layers: ArrayVec::new() }
     }
 
-    /// Reads `[options] KEY key layer [layer …] [KEY key layer …] …`.
-    pub fn read_many_keys(args: &Args<'a>, form: Form) -> Result<Self, Error> {
-        let mut cursor = Cursor::new(*args, 1);
-        let call = Call::read(&mut cursor, form)?;
-        let (mut groups, mut room): (Vec<Group>, _) = (Vec::new(), MAX_LAYERS);
-        while cursor.keyword(b"KEY") {
-            let name = args.get(cursor.index()).ok_or(Error::KEY)?;
-            cursor.take();
-            let layers = read_layers(&mut cursor, form, &call, room)?;
-            room -= layers.len();
-            groups.push(Group { name, layers });
-        }
-        cursor.finish(if groups.is_empty() { Error::KEY } else { Error::LAYER })?;
-        if groups.is_empty() {
-            return Err(Error::KEY);
-        }
-        Ok(Self { call, form, groups: groups.into_iter().collect() })
+    fn read_layers(&mut self, cursor: &mut Cursor<'a>, name: Arg<'a>) -> Result<(), Error> {
+        let first = self.layers.len();
+        read_layers(cursor, self.form, &self.call, &mut self.layers)?;
+        self.groups.push(Group { name, layers: first..self.layers.len() });
+        Ok(())
     }
 
     /// Decides, stores, replicates, replies.
-    pub fn run(&self, ctx: &mut Ctx<'_>, event: &'static CStr) -> Result<(), Error> {
-        let answer = match self.form {
-            Form::Peek => self.peek(ctx)?,
-            Form::Take => self.take(ctx, event)?,
-            Form::Refund => self.refund(ctx, event)?,
-        };
+    fn run(&self, ctx: &mut Ctx<'_>, event: &'static CStr) -> Result<(), Error> {
+        let mut answer = Answer::default();
+        match self.form {
+            Form::Peek => self.peek(ctx, &mut answer)?,
+            Form::Take => self.take(ctx, event, &mut answer)?,
+            Form::Refund => self.refund(ctx, event, &mut answer)?,
+        }
         answer.reply(ctx, self.call.detail);
         Ok(())
     }
 
-    fn peek(&self, ctx: &Ctx<'_>) -> Result<Answer, Error> {
+    fn peek(&self, ctx: &Ctx<'_>, answer: &mut Answer) -> Result<(), Error> {
         let now_us = now_us();
         for (index, group) in self.groups.iter().enumerate() {
             if self.groups[..index].iter().any(|other| other.name.bytes() == group.name.bytes()) {
@@ -80,174 +104,195 @@ impl<'a> LayeredCall<'a> {
             }
         }
         let open = |group: &Group<'a>| KeyView::<Subject>::open(ctx, group.name);
-        let keys: Few<_> = self.groups.iter().map(open).collect();
-        let subjects = keys.iter().map(|key| match key.kind() {
-            Kind::Foreign => Err(Error::WRONG_TYPE),
-            Kind::Empty => Ok(None),
-            Kind::Ours(subject) => Ok(Some(subject)),
-        });
-        Ok(self.answer(&mut self.check_all(subjects, now_us)?))
+        let keys: ArrayVec<_, MAX_LAYERS> = self.groups.iter().map(open).collect();
+        let mut plan = Plan::default();
+        for (key, group) in keys.iter().zip(&self.groups) {
+            let subject = match key.kind() {
+                Kind::Foreign => return Err(Error::WRONG_TYPE),
+                Kind::Empty => None,
+                Kind::Ours(subject) => Some(subject),
+            };
+            plan.ask(subject, self.layers_of(group), now_us, &mut ServerCalendar)?;
+        }
+        self.decide(&mut plan, answer);
+        answer.verdicts.extend(plan.verdicts(&self.layers, answer.shown.clone()));
+        Ok(())
     }
 
-    fn take(&self, ctx: &mut Ctx<'_>, event: &'static CStr) -> Result<Answer, Error> {
+    fn take(
+        &self,
+        ctx: &mut Ctx<'_>,
+        event: &'static CStr,
+        answer: &mut Answer,
+    ) -> Result<(), Error> {
         let now_us = now_us();
         let mut stores = self.open(ctx, now_us)?;
-        let mut plans = self.check_all(subjects(&stores), now_us)?;
-        let admitted = plans.iter().all(Plan::admits);
-        let each = plans.iter().zip(&*self.groups).zip(&*stores);
-        let changes = each.map(|((plan, group), store)| {
-            if !admitted {
-                return Ok(plan.settle(&group.layers));
+        let mut plan = Plan::default();
+        self.ask_all(&mut plan, &stores, now_us)?;
+        let admitted = plan.admits();
+        let mut changes = KeyChanges::default();
+        for (group, store) in self.groups.iter().zip(&stores) {
+            let (first, layers) = (group.layers.start, self.layers_of(group));
+            if admitted {
+                plan.charge(first, layers, &mut changes.all);
+            } else {
+                plan.settle(first, layers, &mut changes.all);
             }
-            let charges = plan.charge(&group.layers);
-            if !charges.is_empty() {
-                store.check_room(&charges, plan.grows(&group.layers))?;
+            let of_key = changes.end_key();
+            if admitted && !of_key.is_empty() {
+                store.check_room(of_key, plan.grows(first, layers))?;
             }
-            Ok(charges)
-        });
-        let changes = changes.collect::<Result<Few<Vec<Change>>, Error>>()?;
-        // The integers of an admitted call are those after it.
-        let mut answer = if admitted { self.unanswered(&plans) } else { self.answer(&mut plans) };
-        let outcomes: Few<Outcome> =
-            answer.shown_of(plans.iter().flat_map(Plan::outcomes)).collect();
-        drop(plans);
-        let gone = self.apply(&mut stores, &changes)?;
-        if admitted {
-            answer.verdicts = self.verdicts_after(&stores, &answer, &outcomes, now_us);
         }
+        self.decide(&mut plan, answer);
+        let shown = plan.outcomes().skip(answer.shown.start).take(answer.shown.len());
+        let outcomes: ArrayVec<_, MAX_LAYERS> = shown.collect();
+        drop(plan);
+        changes.apply(&mut stores)?;
+        self.look_again(&stores, &outcomes, now_us, answer);
         drop(stores);
-        self.announce(ctx, &changes, &gone, event);
+        self.announce(ctx, &changes, event);
         let counter = if admitted { &STATS.layered.admitted } else { &STATS.layered.refused };
         counter.count();
-        Ok(answer)
+        Ok(())
     }
 
-    fn refund(&self, ctx: &mut Ctx<'_>, event: &'static CStr) -> Result<Answer, Error> {
+    fn refund(
+        &self,
+        ctx: &mut Ctx<'_>,
+        event: &'static CStr,
+        answer: &mut Answer,
+    ) -> Result<(), Error> {
         let now_us = now_us();
         let mut stores = self.open(ctx, now_us)?;
-        let plans = self.check_all(subjects(&stores), now_us)?;
-        let changes: Few<Vec<Change>> = plans
-            .iter()
-            .zip(&*self.groups)
-            .map(|(plan, group)| plan.refund(&group.layers, self.call.age_us))
-            .collect();
-        drop(plans);
-        let gone = self.apply(&mut stores, &changes)?;
-        let answer = self.answer(&mut self.check_all(subjects(&stores), now_us)?);
+        let mut plan = Plan::default();
+        self.ask_all(&mut plan, &stores, now_us)?;
+        let mut changes = KeyChanges::default();
+        for group in &self.groups {
+            let age_us = self.call.age_us;
+            plan.refund(group.layers.start, self.layers_of(group), age_us, &mut changes.all);
+            changes.end_key();
+        }
+        drop(plan);
+        changes.apply(&mut stores)?;
+        let mut plan = Plan::default();
+        self.ask_all(&mut plan, &stores, now_us)?;
+        self.decide(&mut plan, answer);
+        answer.verdicts.extend(plan.verdicts(&self.layers, answer.shown.clone()));
+        drop(plan);
         drop(stores);
-        self.announce(ctx, &changes, &gone, event);
-        Ok(answer)
+        self.announce(ctx, &changes, event);
+        Ok(())
     }
 
-    fn open<'k>(&self, ctx: &'k mut Ctx<'_>, now_us: u64) -> Result<Few<Store<'k>>, Error>
+    fn open<'k>(&self, ctx: &'k mut Ctx<'_>, now_us: u64) -> Result<Stores<'k>, Error>
     where
         'a: 'k,
     {
-        Store::open_all(ctx, self.groups.iter().map(|group| group.name), now_us)
+        Store::open_all(ctx, self.groups.iter().map(|group| group.name), now_us)?.collect()
     }
 
-    fn check_all<'s>(
+    fn layers_of(&self, group: &Group<'a>) -> &[Layer<'a>] {
+        &self.layers[group.layers.clone()]
+    }
+
+    fn ask_all<'s>(
         &self,
-        subjects: impl Iterator<Item = Result<Option<&'s Subject>, Error>>,
+        plan: &mut Plan<'s>,
+        stores: &'s [Store<'_>],
         now_us: u64,
-    ) -> Result<Few<Plan<'s>>, Error> {
-        let each = subjects.zip(&*self.groups);
-        each.map(|(subject, group)| {
-            Ok(Plan::check(subject?, &group.layers, now_us, &mut ServerCalendar)?)
-        })
-        .collect()
+    ) -> Result<(), Error> {
+        for (group, store) in self.groups.iter().zip(stores) {
+            plan.ask(store.subject(), self.layers_of(group), now_us, &mut ServerCalendar)?;
+        }
+        Ok(())
     }
 
-    /// What the layers say as things stand, and whether a refusal holds as long as they promise.
-    fn answer(&self, plans: &mut [Plan]) -> Answer {
-        let mut layers = self.groups.iter().flat_map(|group| &group.layers);
+    /// Which layer decides and which are shown; a refusal is made to hold as long as it promises.
+    fn decide(&self, plan: &mut Plan, answer: &mut Answer) {
         // Only leases can end before they are needed.
-        if layers.any(|layer| matches!(layer.params, Params::Lease { .. })) {
-            let layers: Vec<&[Layer]> = self.groups.iter().map(|group| &group.layers[..]).collect();
-            look_ahead(plans, &layers);
+        let is_lease = |layer: &Layer| matches!(layer.params, Params::Lease { .. });
+        if self.layers.iter().any(is_lease) {
+            plan.look_ahead(&self.layers);
         }
-        let plans = &*plans;
-        let mut answer = self.unanswered(plans);
-        let each = plans.iter().zip(&*self.groups).flat_map(|(plan, group)| {
-            group.layers.iter().enumerate().map(move |(index, layer)| (plan, index, layer))
-        });
-        let shown = answer.shown_of(each);
-        answer.verdicts =
-            shown.filter_map(|(plan, index, layer)| plan.verdict(index, layer)).collect();
-        answer
+        answer.deciding = plan.deciding(&self.layers);
+        answer.shown = match self.call.detail {
+            true => 0..self.layers.len(),
+            false => answer.deciding..answer.deciding + 1,
+        };
     }
 
-    /// Which layer decides and which are shown, without their integers yet.
-    fn unanswered(&self, plans: &[Plan]) -> Answer {
-        let admitted = plans.iter().all(Plan::admits);
-        let each = plans.iter().zip(&*self.groups);
-        let deciding =
-            first_least(each.flat_map(|(plan, group)| plan.leeways(&group.layers, admitted)));
-        let shown = if self.call.detail { 0..MAX_LAYERS } else { deciding..deciding + 1 };
-        Answer { deciding, shown, verdicts: Few::Many(Vec::new()) }
-    }
-
-    /// Answers which keys are gone then.
-    fn apply(&self, stores: &mut [Store], changes: &[Vec<Change>]) -> Result<Few<bool>, Error> {
-        let each = stores.iter_mut().zip(changes);
-        each.map(|(store, changes)| Ok(!changes.is_empty() && store.apply(changes)?)).collect()
-    }
-
-    fn announce(
-        &self,
-        ctx: &mut Ctx<'_>,
-        changes: &[Vec<Change>],
-        gone: &[bool],
-        event: &'static CStr,
-    ) {
-        let each = self.groups.iter().zip(changes).zip(gone);
-        for ((group, _), &gone) in each.filter(|((_, changes), _)| !changes.is_empty()) {
-            announce(ctx, group.name, event, gone);
-        }
-    }
-
-    fn verdicts_after(
+    /// The integers of the layers shown, as things stand after the call.
+    fn look_again(
         &self,
         stores: &[Store],
-        answer: &Answer,
         outcomes: &[Outcome],
         now_us: u64,
-    ) -> Few<Verdict> {
-        let each = stores
-            .iter()
-            .zip(&*self.groups)
-            .flat_map(|(store, group)| group.layers.iter().map(|layer| (store.subject(), layer)));
-        let shown = answer.shown_of(each).zip(outcomes);
-        shown
-            .map(|((subject, layer), outcome)| {
-                View::new(subject, layer, now_us, &mut ServerCalendar).verdict(layer, *outcome)
-            })
-            .collect()
+        answer: &mut Answer,
+    ) {
+        for (group, store) in self.groups.iter().zip(stores) {
+            let Range { start, end } = group.layers;
+            for index in start.max(answer.shown.start)..end.min(answer.shown.end) {
+                let (layer, guess) = (&self.layers[index], index - start);
+                let view = View::new(store.subject(), guess, layer, now_us, &mut ServerCalendar);
+                let outcome = outcomes[index - answer.shown.start];
+                answer.verdicts.push(view.verdict(layer, outcome));
+            }
+        }
+    }
+
+    fn announce(&self, ctx: &mut Ctx<'_>, changes: &KeyChanges, event: &'static CStr) {
+        for (index, group) in self.groups.iter().enumerate() {
+            if !changes.of_key(index).is_empty() {
+                announce(ctx, group.name, event, changes.gone[index]);
+            }
+        }
     }
 }
 
-fn subjects<'s>(
-    stores: &'s [Store<'_>],
-) -> impl Iterator<Item = Result<Option<&'s Subject>, Error>> {
-    stores.iter().map(|store| Ok(store.subject()))
+/// What a call changes, key after key.
+#[derive(Default)]
+struct KeyChanges<'a> {
+    all: Changes<'a>,
+    /// Where those of each key end.
+    ends: ArrayVec<usize, MAX_LAYERS>,
+    /// Whether the key is gone then.
+    gone: ArrayVec<bool, MAX_LAYERS>,
+}
+
+impl<'a> KeyChanges<'a> {
+    /// All that was added since the last end belongs to one key.
+    fn end_key(&mut self) -> &[Change<'a>] {
+        self.ends.push(self.all.len());
+        self.of_key(self.ends.len() - 1)
+    }
+
+    fn of_key(&self, index: usize) -> &[Change<'a>] {
+        let start = if index == 0 { 0 } else { self.ends[index - 1] };
+        &self.all[start..self.ends[index]]
+    }
+
+    fn apply(&mut self, stores: &mut [Store]) -> Result<(), Error> {
+        for (index, store) in stores.iter_mut().enumerate() {
+            let changes = self.of_key(index);
+            let gone = !changes.is_empty() && store.apply(changes)?;
+            self.gone.push(gone);
+        }
+        Ok(())
+    }
 }
 
 /// What is answered, of all layers of all keys from left to right.
+#[derive(Default)]
 struct Answer {
     /// The index of the deciding layer.
     deciding: usize,
     /// Whose integers are shown: all with DETAIL, else only those of the deciding layer.
     shown: Range<usize>,
     /// Of the layers shown.
-    verdicts: Few<Verdict>,
+    verdicts: ArrayVec<Verdict, MAX_LAYERS>,
 }
 
 impl Answer {
-    /// What belongs to the layers that are shown.
-    fn shown_of<T>(&self, each: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
-        each.skip(self.shown.start).take(self.shown.len())
-    }
-
     /// The five integers of the deciding layer, its index, and with DETAIL those of every layer.
     fn reply(&self, ctx: &Ctx<'_>, detail: bool) {
         ctx.reply_array_len(if detail { 7 } else { 6 });
@@ -255,7 +300,7 @@ impl Answer {
         ctx.reply_int(i64::try_from(self.deciding).unwrap_or(i64::MAX));
         if detail {
             ctx.reply_array_len(self.verdicts.len());
-            for verdict in self.verdicts.iter() {
+            for verdict in &self.verdicts {
                 ctx.reply_array_len(5);
                 reply_each(ctx, verdict);
             }

@@ -12,7 +12,8 @@ use crate::args::{ArgSource, Cursor};
 use crate::error::Error;
 use crate::options::{self, Allowed, Options};
 use redis_limiter_core::law::{Ask, Charging};
-use redis_limiter_core::limit::{Layer, Params};
+use redis_limiter_core::limit::{Layer, MAX_LAYERS, Params};
+use arrayvec::ArrayVec;
 
 /// Which of the family is called: they differ in the options of the call and in what a layer may be.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -69,27 +70,26 @@ impl Call {
     }
 }
 
-/// Reads the layers of one key, up to the end or the next `KEY`; at least one, at most
-/// `most`.
+/// The layers of a call, key after key.
+pub type Layers<'a> = ArrayVec<Layer<'a>, MAX_LAYERS>;
+
+/// Reads the layers of one key, at least one, up to the end or the next `KEY`, and appends them to
+/// those of the keys before.
 pub fn read_layers<'a>(
     cursor: &mut Cursor<'a, impl ArgSource<'a>>,
     form: Form,
     call: &Call,
-    most: usize,
-) -> Result<Vec<Layer<'a>>, Error> {
-    // Hardly a call has more, and to grow costs more than the room.
-    let mut layers: Vec<Layer> = Vec::with_capacity(4);
-    while read_layer(cursor, form, call, &mut layers)? {
-        if let [others @ .., new] = &layers[..]
+    layers: &mut Layers<'a>,
+) -> Result<(), Error> {
+    let first = layers.len();
+    while read_layer(cursor, form, call, layers)? {
+        if let [others @ .., new] = &layers[first..]
             && others.iter().any(|other| other.identity() == new.identity())
         {
             return Err(Error::SAME_LIMIT);
         }
-        if layers.len() > most {
-            return Err(Error::TOO_MANY_LAYERS);
-        }
     }
-    if layers.is_empty() { Err(Error::LAYER) } else { Ok(layers) }
+    if layers.len() == first { Err(Error::LAYER) } else { Ok(()) }
 }
 
 /// Reads one more layer, if there is one. It is put in its place piece by piece: to move it there
@@ -99,27 +99,27 @@ fn read_layer<'a>(
     cursor: &mut Cursor<'a, impl ArgSource<'a>>,
     form: Form,
     call: &Call,
-    layers: &mut Vec<Layer<'a>>,
+    layers: &mut Layers<'a>,
 ) -> Result<bool, Error> {
     let common = Allowed { cost: true, leave: true, ..Allowed::NONE };
     if cursor.keyword(b"BUCKET") {
         let (rate, burst) = (options::rate(cursor)?, options::amount(cursor, Error::BURST)?);
         let options = Options::read(cursor, common)?;
         let (name, ask) = (options.name, ask(&options, call, call.cost)?);
-        layers.push(Layer { params: Params::Bucket { rate, burst }, name, ask });
+        layers.try_push(Layer { params: Params::Bucket { rate, burst }, name, ask }).map_err(|_| Error::TOO_MANY_LAYERS)?;
     } else if cursor.keyword(b"WINDOW") {
         let (length_ms, limit) =
             (options::window_ms(cursor)?, options::amount(cursor, Error::LIMIT)?);
         let options = Options::read(cursor, Allowed { mode: true, ..common })?;
         let params = options::window_params(length_ms, limit, &options)?;
         let (name, ask) = (options.name, ask(&options, call, call.cost)?);
-        layers.push(Layer { params, name, ask });
+        layers.try_push(Layer { params, name, ask }).map_err(|_| Error::TOO_MANY_LAYERS)?;
     } else if cursor.keyword(b"QUOTA") {
         let (period, limit) = (options::period(cursor)?, options::amount(cursor, Error::LIMIT)?);
         let options = Options::read(cursor, Allowed { calendar: true, ..common })?;
         let params = options::quota_params(period, limit, &options)?;
         let (name, ask) = (options.name, ask(&options, call, call.cost)?);
-        layers.push(Layer { params, name, ask });
+        layers.try_push(Layer { params, name, ask }).map_err(|_| Error::TOO_MANY_LAYERS)?;
     } else if cursor.keyword(b"LEASE") {
         if form == Form::Refund {
             return Err(Error::REFUND_LEASE);
@@ -132,7 +132,7 @@ fn read_layer<'a>(
         }
         let params = Params::Lease { limit, ttl_ms, id: options.id, nx: false };
         let (name, ask) = (options.name, ask(&options, call, 1)?);
-        layers.push(Layer { params, name, ask });
+        layers.try_push(Layer { params, name, ask }).map_err(|_| Error::TOO_MANY_LAYERS)?;
     } else {
         return Ok(false);
     }

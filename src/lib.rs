@@ -7,7 +7,6 @@ mod config;
 mod datatype;
 mod entry;
 mod error;
-mod few;
 mod layered;
 mod layers;
 mod leases;

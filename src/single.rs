@@ -64,5 +64,5 @@ pub fn decide<'a>(
 
 #[inline]
 fn look<'s>(subject: Option<&'s Subject>, layer: &Layer, now_us: u64) -> View<'s> {
-    View::new(subject, layer, now_us, &mut ServerCalendar)
+    View::new(subject, 0, layer, now_us, &mut ServerCalendar)
 }

@@ -4,7 +4,6 @@
 //! notification other modules run, so nothing of the key is in use by then.
 
 use crate::error::Error;
-use crate::few::Few;
 use crate::server::{Arg, Ctx, Key, Kind};
 use crate::stats::STATS;
 use redis_limiter_core::codec::encode_effect;
@@ -34,9 +33,9 @@ impl<'k> Store<'k> {
         ctx: &'k mut Ctx<'_>,
         names: impl Iterator<Item = Arg<'k>> + Clone,
         now_us: u64,
-    ) -> Result<Few<Self>, Error> {
+    ) -> Result<impl Iterator<Item = Result<Self, Error>>, Error> {
         let keys = Key::open_all(ctx, names).ok_or(Error::SAME_KEY)?;
-        keys.map(|key| Self::new(key, now_us)).collect()
+        Ok(keys.map(move |key| Self::new(key, now_us)))
     }
 
     fn new(key: Key<'k, Subject>, now_us: u64) -> Result<Self, Error> {
@@ -107,8 +106,7 @@ impl<'k> Store<'k> {
     fn change(&mut self, changes: &[Change]) -> Result<Option<u64>, Error> {
         let now_us = self.now_us;
         let Some(subject) = self.key.value_mut() else { return self.create(changes) };
-        let applied = subject.update(changes, now_us);
-        let end_us = (!subject.is_empty()).then(|| subject.end_us());
+        let (end_us, applied) = subject.update(changes, now_us);
         if end_us.is_none() {
             self.key.delete();
         }

@@ -69,6 +69,12 @@ impl Bucket {
         self.end_ms
     }
 
+    /// The same in microseconds.
+    #[must_use]
+    pub const fn end_us(&self) -> u64 {
+        self.end_ms.saturating_mul(1000)
+    }
+
     /// The instant of the last charge.
     #[must_use]
     pub const fn at_us(&self) -> u64 {

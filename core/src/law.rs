@@ -95,7 +95,8 @@ pub fn decide(usage: &impl Usage, limit: u64, ask: &Ask) -> Result<Outcome, Over
             Charging::UpTo => ask.cost.min(limit - ask.leave - used),
             _ => ask.cost,
         };
-        return admit(usage, units, 0);
+        // No overflow: within the limit.
+        return Ok(Outcome::Admit { units, wait_ms: 0 });
     }
     let wait_us = usage.wait_us(target);
     if let Charging::MaxWait { ms } = ask.charging {

@@ -86,7 +86,7 @@ impl State {
     #[must_use]
     pub fn end_us(&self, which: Which) -> u64 {
         match self {
-            Self::Bucket(bucket) => Bucket::from(*bucket).end_ms().saturating_mul(1000),
+            Self::Bucket(bucket) => Bucket::from(*bucket).end_us(),
             Self::Fixed(window) => window.end_us(length_ms(which)),
             Self::Sliding(window) => window.end_us(length_ms(which)),
             Self::Log(log) => log.end_us(length_ms(which)),
@@ -257,15 +257,16 @@ pub enum View<'s> {
 }
 
 impl<'s> View<'s> {
-    /// Sees the limit of `layer` in `subject` at `now_us`.
+    /// Sees the limit of `layer`, which is probably number `guess` of `subject`, at `now_us`.
     #[must_use]
     pub fn new(
         subject: Option<&'s Subject>,
+        guess: usize,
         layer: &Layer,
         now_us: u64,
         calendar: &mut impl Periods,
     ) -> Self {
-        let found = subject.and_then(|subject| subject.find(&layer.identity()));
+        let found = subject.and_then(|subject| subject.find(&layer.identity(), guess));
         let state = match found {
             Some(Found::State(state)) => Some(state),
             _ => None,

@@ -52,17 +52,18 @@ impl Limit {
 }
 
 impl Subject {
-    /// The state of one limit, ended or not.
+    /// The state of one limit, ended or not. It is looked for first at number `guess`, since calls
+    /// mostly name the limits of a key in the order in which they were stored.
     #[must_use]
     #[inline]
-    pub fn find(&self, identity: &Identity) -> Option<Found<'_>> {
+    pub fn find(&self, identity: &Identity, guess: usize) -> Option<Found<'_>> {
         match self {
             Self::One(bucket) => {
                 let is_it = identity.which == Which::Bucket && identity.name.is_none();
                 is_it.then(|| Found::Bucket(Bucket::from(*bucket)))
             }
             Self::Many(limits) => {
-                let limit = limits.iter().find(|limit| limit.is(identity))?;
+                let limit = &limits[position(limits, guess, identity)?];
                 limit.state.as_ref().map(Found::State)
             }
         }
@@ -71,7 +72,7 @@ impl Subject {
     /// The unnamed bucket, ended or not.
     #[must_use]
     pub fn bucket(&self) -> Option<Bucket> {
-        match self.find(&Identity::BUCKET)? {
+        match self.find(&Identity::BUCKET, 0)? {
             Found::Bucket(bucket) => Some(bucket),
             Found::State(State::Bucket(bucket)) => Some(Bucket::from(*bucket)),
             Found::State(_) => None,
@@ -82,7 +83,7 @@ impl Subject {
     #[must_use]
     pub fn end_us(&self) -> u64 {
         match self {
-            Self::One(bucket) => Bucket::from(*bucket).end_ms().saturating_mul(1000),
+            Self::One(bucket) => Bucket::from(*bucket).end_us(),
             Self::Many(limits) => limits.iter().map(Limit::end_us).max().unwrap_or(0),
         }
     }
@@ -145,37 +146,46 @@ impl Subject {
     /// it stay applied.
     pub fn apply(slot: &mut Option<Self>, changes: &[Change], now_us: u64) -> Result<(), Invalid> {
         let mut subject = slot.take().unwrap_or_else(Self::empty);
-        let applied = subject.update(changes, now_us);
-        *slot = Some(subject).filter(|subject| !subject.is_empty());
+        let (end_us, applied) = subject.update(changes, now_us);
+        *slot = end_us.map(|_| subject);
         applied
     }
 
     /// The same in place, where nobody else sees that the subject is empty when nothing is left.
-    ///
-    /// # Errors
-    /// As [`Subject::apply`].
-    pub fn update(&mut self, changes: &[Change], now_us: u64) -> Result<(), Invalid> {
+    /// Answers also when the last limit ends (Unix µs), `None` when nothing is left.
+    pub fn update(
+        &mut self,
+        changes: &[Change],
+        now_us: u64,
+    ) -> (Option<u64>, Result<(), Invalid>) {
         if let [(Identity::BUCKET, Delta::Bucket(bucket))] = changes
             && self.holds_only_the_bucket()
         {
             self.set_bucket(bucket);
-            return Ok(());
+            return (Some(bucket.end_us()), Ok(()));
         }
         let mut limits = match self.take() {
             Self::One(bucket) => thin_vec![Limit::unnamed_bucket(Bucket::from(bucket))],
             Self::Many(limits) if limits.is_empty() => ThinVec::with_capacity(changes.len()),
             Self::Many(limits) => limits,
         };
-        // Seldom anything has ended or is forgotten, and looking is cheaper than moving.
-        if limits.iter().any(|limit| limit.end_us() <= now_us) {
+        if limits.len() + changes.len() > MAX_LIMITS {
             limits.retain(|limit| limit.end_us() > now_us);
         }
-        let applied = changes.iter().try_for_each(|change| apply_one(&mut limits, change, now_us));
-        if limits.iter().any(|limit| limit.state.is_none()) {
-            limits.retain(|limit| limit.state.is_some());
+        let mut each = changes.iter().enumerate();
+        let applied = each.try_for_each(|(at, change)| apply_one(&mut limits, at, change, now_us));
+        let (mut end_us, mut any_ended) = (0, false);
+        for limit in &limits {
+            let limit_end_us = limit.end_us();
+            end_us = limit_end_us.max(end_us);
+            any_ended |= limit_end_us <= now_us;
         }
-        *self = Self::from_limits(limits).unwrap_or_else(Self::empty);
-        applied
+        // Seldom anything has ended or is forgotten, and looking is cheaper than moving.
+        if any_ended {
+            limits.retain(|limit| limit.end_us() > now_us);
+        }
+        *self = Self::from_limits(limits);
+        ((!self.is_empty()).then_some(end_us), applied)
     }
 
     /// Whether there is nothing, or the unnamed bucket and nothing else.
@@ -215,18 +225,18 @@ impl Subject {
         matches!(self, Self::Many(limits) if limits.is_empty())
     }
 
-    fn from_limits(mut limits: ThinVec<Limit>) -> Option<Self> {
-        if limits.is_empty() {
-            return None;
-        }
+    /// In the small form, if there is one, and in no more memory than needed.
+    fn from_limits(mut limits: ThinVec<Limit>) -> Self {
         if let [Limit { which: Which::Bucket, name: None, state: Some(State::Bucket(bucket)) }] =
             &limits[..]
             && let Some(bucket) = CompactBucket::new(&Bucket::from(*bucket))
         {
-            return Some(Self::One(bucket));
+            return Self::One(bucket);
         }
-        limits.shrink_to_fit();
-        Some(Self::Many(limits))
+        if limits.len() < limits.capacity() {
+            limits.shrink_to_fit();
+        }
+        Self::Many(limits)
     }
 
     /// Appends every limit, ended or not: a copy of the subject must not depend on a clock.
@@ -261,7 +271,10 @@ impl Subject {
             let state = Some(State::decode(identity.which, source)?);
             limits.push(Limit { which: identity.which, name: identity.name.map(Box::from), state });
         }
-        Self::from_limits(limits).ok_or(Invalid)
+        if limits.is_empty() {
+            return Err(Invalid);
+        }
+        Ok(Self::from_limits(limits))
     }
 
     /// Roughly how many allocations freeing it takes.
@@ -291,9 +304,24 @@ impl Limit {
     }
 }
 
-fn apply_one(limits: &mut ThinVec<Limit>, change: &Change, now_us: u64) -> Result<(), Invalid> {
-    let (identity, delta) = change;
-    if let Some(limit) = limits.iter_mut().find(|limit| limit.is(identity)) {
+/// Where the limit is; see [`Subject::find`].
+#[inline]
+fn position(limits: &[Limit], guess: usize, identity: &Identity) -> Option<usize> {
+    if limits.get(guess).is_some_and(|limit| limit.is(identity)) {
+        return Some(guess);
+    }
+    limits.iter().position(|limit| limit.is(identity))
+}
+
+/// Applies a change, whose limit is probably number `guess`.
+fn apply_one(
+    limits: &mut ThinVec<Limit>,
+    guess: usize,
+    (identity, delta): &Change,
+    now_us: u64,
+) -> Result<(), Invalid> {
+    if let Some(at) = position(limits, guess, identity) {
+        let limit = &mut limits[at];
         return State::apply(&mut limit.state, identity.which, delta, now_us);
     }
     let mut state = None;

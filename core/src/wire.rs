@@ -30,19 +30,27 @@ pub trait Sink {
 
 /// Bytes of the largest integer.
 const LONGEST_INT: usize = 10;
+/// An integer below this takes at most 8 bytes.
+const SHORT_INT: u64 = 1 << 56;
+
+/// An integer below [`SHORT_INT`] as its bytes, the first lowest, and their number.
+#[inline(always)]
+const fn short_int(value: u64) -> (u64, usize) {
+    // All groups of 7 bits at once: halves, quarters and eighths move apart.
+    let mut spread = ((value & 0x00ff_ffff_f000_0000) << 4) | (value & 0x0fff_ffff);
+    spread = ((spread & 0x0fff_c000_0fff_c000) << 2) | (spread & 0x3fff_0000_3fff);
+    spread = ((spread & 0x3f80_3f80_3f80_3f80) << 1) | (spread & 0x007f_007f_007f_007f);
+    let last = (63 - (spread | 1).leading_zeros()) & !7;
+    let follows = 0x8080_8080_8080_8080 & ((1 << last) - 1);
+    (spread | follows, last as usize / 8 + 1)
+}
 
 /// Writes an integer to the start of `bytes`; answers its length.
-#[inline]
 fn write_int(mut value: u64, bytes: &mut [u8; LONGEST_INT]) -> usize {
-    if value < 1 << 56 {
-        // All groups of 7 bits at once: halves, quarters and eighths move apart.
-        let mut spread = ((value & 0x00ff_ffff_f000_0000) << 4) | (value & 0x0fff_ffff);
-        spread = ((spread & 0x0fff_c000_0fff_c000) << 2) | (spread & 0x3fff_0000_3fff);
-        spread = ((spread & 0x3f80_3f80_3f80_3f80) << 1) | (spread & 0x007f_007f_007f_007f);
-        let last = (63 - (spread | 1).leading_zeros()) & !7;
-        let follows = 0x8080_8080_8080_8080 & ((1 << last) - 1);
-        bytes[..8].copy_from_slice(&(spread | follows).to_le_bytes());
-        return last as usize / 8 + 1;
+    if value < SHORT_INT {
+        let (short, len) = short_int(value);
+        bytes[..size_of::<u64>()].copy_from_slice(&short.to_le_bytes());
+        return len;
     }
     let mut len = 0;
     while value > 0x7f {
@@ -86,6 +94,13 @@ impl ShortBytes {
     }
 
     #[cold]
+    fn put_any_int(&mut self, value: u64) {
+        let mut bytes = [0; LONGEST_INT];
+        let len = write_int(value, &mut bytes);
+        self.put(&bytes[..len]);
+    }
+
+    #[cold]
     fn put_long(&mut self, bytes: &[u8]) {
         if self.long.is_empty() {
             self.long.extend_from_slice(&self.short[..self.len]);
@@ -114,14 +129,25 @@ impl Sink for ShortBytes {
     }
 
     #[inline]
+    fn put_u8(&mut self, byte: u8) {
+        match self.short.get_mut(self.len) {
+            Some(room) => {
+                *room = byte;
+                self.len += 1;
+            }
+            None => self.put_long(&[byte]),
+        }
+    }
+
+    #[inline]
     fn put_int(&mut self, value: u64) {
         // Effects are mostly integers: where there is room they are written in place.
-        if let Some(room) = self.short[self.len..].first_chunk_mut() {
-            self.len += write_int(value, room);
+        if value < SHORT_INT && self.len <= SHORT - size_of::<u64>() {
+            let (bytes, len) = short_int(value);
+            self.short[self.len..self.len + size_of::<u64>()].copy_from_slice(&bytes.to_le_bytes());
+            self.len += len;
         } else {
-            let mut bytes = [0; LONGEST_INT];
-            let len = write_int(value, &mut bytes);
-            self.put(&bytes[..len]);
+            self.put_any_int(value);
         }
     }
 }
@@ -217,6 +243,16 @@ mod tests {
             let mut source = Source::new(&bytes);
             prop_assert_eq!(source.int(u64::MAX), Ok(value));
             prop_assert_eq!(source.finish(), Ok(()));
+        }
+
+        #[test]
+        fn short_and_long_bytes_are_the_same(values: Vec<(u64, u32)>) {
+            let (mut short, mut long) = (ShortBytes::new(), Vec::new());
+            for (value, shift) in values {
+                short.put_int(value >> (shift % 64));
+                long.put_int(value >> (shift % 64));
+            }
+            prop_assert_eq!(short.as_slice(), &long[..]);
         }
 
         #[test]

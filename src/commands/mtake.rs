@@ -3,7 +3,7 @@
 use super::specs;
 use crate::entry::Command;
 use crate::error::Error;
-use crate::layered::{LayeredCall, find_keys};
+use crate::layered::{find_keys, run_many_keys};
 use crate::layers::Form;
 use crate::server::{Access, Args, Ctx, KeyPositions, KeySpec, Spec};
 
@@ -26,7 +26,7 @@ impl Command for MTake {
     };
 
     fn run(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Result<(), Error> {
-        LayeredCall::read_many_keys(args, Form::Take)?.run(ctx, c"rl.mtake")
+        run_many_keys(ctx, args, Form::Take, c"rl.mtake")
     }
 
     fn find_keys(args: &Args<'_>, found: &mut KeyPositions<'_>) {

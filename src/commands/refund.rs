@@ -3,7 +3,7 @@
 use super::specs;
 use crate::entry::Command;
 use crate::error::Error;
-use crate::layered::LayeredCall;
+use crate::layered::run_one_key;
 use crate::layers::Form;
 use crate::server::{Access, Args, Ctx, KeySpec, Spec};
 
@@ -26,6 +26,6 @@ impl Command for Refund {
     };
 
     fn run(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Result<(), Error> {
-        LayeredCall::read_one_key(args, Form::Refund)?.run(ctx, c"rl.refund")
+        run_one_key(ctx, args, Form::Refund, c"rl.refund")
     }
 }

@@ -3,7 +3,7 @@
 use super::specs;
 use crate::entry::Command;
 use crate::error::Error;
-use crate::layered::LayeredCall;
+use crate::layered::run_one_key;
 use crate::layers::Form;
 use crate::server::{Access, Args, Ctx, KeySpec, Spec};
 
@@ -32,6 +32,6 @@ impl Command for Take {
     };
 
     fn run(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Result<(), Error> {
-        LayeredCall::read_one_key(args, Form::Take)?.run(ctx, c"rl.take")
+        run_one_key(ctx, args, Form::Take, c"rl.take")
     }
 }

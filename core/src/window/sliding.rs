@@ -368,6 +368,11 @@ impl Usage for View<'_> {
     }
 
     fn reset_us(&self) -> u64 {
-        self.wait_us(0)
+        let youngest = self.counts.iter().position(|&count| count > 0);
+        youngest.map_or(0, |age| {
+            let younger_us = (age as u64).saturating_mul(self.grid.step_us);
+            let free_us = self.grid.free_us(self.newest).saturating_sub(younger_us);
+            free_us.saturating_sub(self.now_us)
+        })
     }
 }
