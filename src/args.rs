@@ -2,6 +2,38 @@
 
 use crate::error::Error;
 use crate::server::Args;
+use redis_limiter_core::units::first_eight;
+
+/// A word of at most eight letters, in any case, as one integer: so keywords are told apart by one
+/// comparison each. 0 for no word and for a longer one.
+///
+/// A byte and 0x20 together are a lower-case letter only if the byte is that letter, in either case.
+#[inline]
+pub const fn word(text: &[u8]) -> u64 {
+    match text.len() {
+        len @ 1..=8 => first_eight(text) | (0x2020_2020_2020_2020 >> (64 - 8 * len)),
+        _ => 0,
+    }
+}
+
+/// The keywords, as [`word`] tells them.
+pub mod words {
+    use super::word;
+
+    macro_rules! words {
+        ($($name:ident)*) => {
+            $(
+                #[doc = concat!("`", stringify!($name), "`")]
+                pub const $name: u64 = word(stringify!($name).as_bytes());
+            )*
+        };
+    }
+
+    words! {
+        AGE ANCHOR AS BUCKET COST DETAIL FIXED FORCE ID KEY LEASE LEAVE LOG MAXWAIT NX QUOTA SLIDING
+        TZ UPTO WINDOW
+    }
+}
 
 /// Where a cursor gets its arguments from: a real call, or a slice in a test.
 pub trait ArgSource<'a> {
@@ -66,13 +98,16 @@ impl<'a, S: ArgSource<'a>> Cursor<'a, S> {
         self.take().and_then(parse).ok_or(error)
     }
 
-    /// Takes the next argument if it is `keyword`, whatever its case.
+    /// The next argument, not taken, as one of [`words`].
     #[inline]
-    pub fn keyword(&mut self, keyword: &[u8]) -> bool {
-        // Most keywords asked for are not there, and those that are mostly in capitals.
-        let found = self.ahead.is_some_and(|next| {
-            next.len() == keyword.len() && (next == keyword || next.eq_ignore_ascii_case(keyword))
-        });
+    pub fn word(&self) -> u64 {
+        self.ahead.map_or(0, word)
+    }
+
+    /// Takes the next argument if it is `keyword`, one of [`words`].
+    #[inline]
+    pub fn keyword(&mut self, keyword: u64) -> bool {
+        let found = self.word() == keyword;
         if found {
             self.take();
         }
@@ -107,9 +142,9 @@ mod tests {
         assert_eq!(cursor.take(), Some(&b"key"[..]));
         let digit = |text: &[u8]| text.first().map(|byte| byte - b'0');
         assert_eq!(cursor.parsed(digit, ERROR), Ok(5));
-        assert!(!cursor.keyword(b"FORCE"));
+        assert!(!cursor.keyword(words::FORCE));
         assert_eq!(cursor.peek(), Some(&b"leave"[..]));
-        assert!(cursor.keyword(b"LEAVE"));
+        assert!(cursor.keyword(words::LEAVE));
         assert_eq!(cursor.index(), 4);
         assert_eq!(cursor.take(), Some(&b"2"[..]));
         assert!(cursor.is_done());
@@ -126,10 +161,21 @@ mod tests {
     }
 
     #[test]
-    fn a_keyword_matches_whole_and_in_any_case() {
-        for other in [&b"FORC"[..], b"FORCED", b"", b"F\0RCE", b"\xff"] {
-            assert!(!over(&[b"RL.X", other]).keyword(b"FORCE"));
+    fn a_word_is_compared_without_case() {
+        for byte in 0..=u8::MAX {
+            let same = byte.eq_ignore_ascii_case(&b'n');
+            assert_eq!(word(&[byte, b'x']) == words::NX, same, "{byte:#x}");
         }
-        assert!(over(&[b"RL.X", b"fOrCe"]).keyword(b"FORCE"));
+    }
+
+    #[test]
+    fn a_keyword_matches_whole_and_in_any_case() {
+        for other in
+            [&b"FORC"[..], b"FORCED", b"FORCE\0", b"FORCEFORCE", b"", b"F\0RCE", b"\xff"]
+        {
+            assert!(!over(&[b"RL.X", other]).keyword(words::FORCE));
+        }
+        assert!(over(&[b"RL.X", b"fOrCe"]).keyword(words::FORCE));
+        assert!(!over(&[b"RL.X"]).keyword(words::FORCE));
     }
 }

@@ -1,7 +1,7 @@
 //! What RL.TAKE, RL.PEEK, RL.REFUND and their many-key forms share: check all, then charge all or
 //! none, and one reply. All lists are of at most [`MAX_LAYERS`] elements, so they are on the stack.
 
-use crate::args::Cursor;
+use crate::args::{Cursor, words};
 use crate::calendar::ServerCalendar;
 use crate::error::Error;
 use crate::layers::{Call, Form, Layers, read_layers};
@@ -59,7 +59,7 @@ pub fn run_many_keys(
 ) -> Result<(), Error> {
     let mut cursor = Cursor::new(*args, 1);
     let mut call = LayeredCall::new(Call::read(&mut cursor, form)?, form);
-    while cursor.keyword(b"KEY") {
+    while cursor.keyword(words::KEY) {
         let name = args.get(cursor.index()).ok_or(Error::KEY)?;
         cursor.take();
         call.read_layers(&mut cursor, name)?;

@@ -8,12 +8,12 @@
 //!    then, in any order, [AS name] [COST n] [LEAVE n]
 //! ```
 
-use crate::args::{ArgSource, Cursor};
+use crate::args::{ArgSource, Cursor, words};
 use crate::error::Error;
 use crate::options::{self, Allowed, Options};
+use arrayvec::ArrayVec;
 use redis_limiter_core::law::{Ask, Charging};
 use redis_limiter_core::limit::{Layer, MAX_LAYERS, Params};
-use arrayvec::ArrayVec;
 
 /// Which of the family is called: they differ in the options of the call and in what a layer may be.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -46,16 +46,22 @@ impl Call {
     ) -> Result<Self, Error> {
         let (mut cost, mut force, mut age_ms, mut detail) = (None, None, None, None);
         loop {
-            let repeated = if cursor.keyword(b"COST") {
-                cost.replace(options::amount(cursor, Error::COST)?).is_some()
-            } else if form == Form::Take && cursor.keyword(b"FORCE") {
-                force.replace(true).is_some()
-            } else if form == Form::Refund && cursor.keyword(b"AGE") {
-                age_ms.replace(options::age_ms(cursor)?).is_some()
-            } else if cursor.keyword(b"DETAIL") {
-                detail.replace(true).is_some()
-            } else {
+            let word = cursor.word();
+            let known = match word {
+                words::COST | words::DETAIL => true,
+                words::FORCE => form == Form::Take,
+                words::AGE => form == Form::Refund,
+                _ => false,
+            };
+            if !known {
                 break;
+            }
+            cursor.take();
+            let repeated = match word {
+                words::COST => cost.replace(options::amount(cursor, Error::COST)?).is_some(),
+                words::FORCE => force.replace(true).is_some(),
+                words::AGE => age_ms.replace(options::age_ms(cursor)?).is_some(),
+                _ => detail.replace(true).is_some(),
             };
             if repeated {
                 return Err(Error::REPEATED);
@@ -102,25 +108,33 @@ fn read_layer<'a>(
     layers: &mut Layers<'a>,
 ) -> Result<bool, Error> {
     let common = Allowed { cost: true, leave: true, ..Allowed::NONE };
-    if cursor.keyword(b"BUCKET") {
+    let word = cursor.word();
+    if !matches!(word, words::BUCKET | words::WINDOW | words::QUOTA | words::LEASE) {
+        return Ok(false);
+    }
+    if layers.is_full() {
+        return Err(Error::TOO_MANY_LAYERS);
+    }
+    cursor.take();
+    if word == words::BUCKET {
         let (rate, burst) = (options::rate(cursor)?, options::amount(cursor, Error::BURST)?);
         let options = Options::read(cursor, common)?;
         let (name, ask) = (options.name, ask(&options, call, call.cost)?);
-        layers.try_push(Layer { params: Params::Bucket { rate, burst }, name, ask }).map_err(|_| Error::TOO_MANY_LAYERS)?;
-    } else if cursor.keyword(b"WINDOW") {
+        layers.push(Layer { params: Params::Bucket { rate, burst }, name, ask });
+    } else if word == words::WINDOW {
         let (length_ms, limit) =
             (options::window_ms(cursor)?, options::amount(cursor, Error::LIMIT)?);
         let options = Options::read(cursor, Allowed { mode: true, ..common })?;
         let params = options::window_params(length_ms, limit, &options)?;
         let (name, ask) = (options.name, ask(&options, call, call.cost)?);
-        layers.try_push(Layer { params, name, ask }).map_err(|_| Error::TOO_MANY_LAYERS)?;
-    } else if cursor.keyword(b"QUOTA") {
+        layers.push(Layer { params, name, ask });
+    } else if word == words::QUOTA {
         let (period, limit) = (options::period(cursor)?, options::amount(cursor, Error::LIMIT)?);
         let options = Options::read(cursor, Allowed { calendar: true, ..common })?;
         let params = options::quota_params(period, limit, &options)?;
         let (name, ask) = (options.name, ask(&options, call, call.cost)?);
-        layers.try_push(Layer { params, name, ask }).map_err(|_| Error::TOO_MANY_LAYERS)?;
-    } else if cursor.keyword(b"LEASE") {
+        layers.push(Layer { params, name, ask });
+    } else {
         if form == Form::Refund {
             return Err(Error::REFUND_LEASE);
         }
@@ -132,9 +146,7 @@ fn read_layer<'a>(
         }
         let params = Params::Lease { limit, ttl_ms, id: options.id, nx: false };
         let (name, ask) = (options.name, ask(&options, call, 1)?);
-        layers.try_push(Layer { params, name, ask }).map_err(|_| Error::TOO_MANY_LAYERS)?;
-    } else {
-        return Ok(false);
+        layers.push(Layer { params, name, ask });
     }
     Ok(true)
 }

@@ -1,6 +1,6 @@
 //! The arguments that commands share: positional values, and options in any order, each at most once.
 
-use crate::args::{ArgSource, Cursor};
+use crate::args::{ArgSource, Cursor, words};
 use crate::calendar;
 use crate::error::Error;
 use redis_limiter_core::calendar::{Anchor, Period, Zone};
@@ -46,6 +46,25 @@ impl Allowed {
     };
 }
 
+impl Allowed {
+    /// Whether `word` is one of these options.
+    #[inline]
+    const fn allows(&self, word: u64) -> bool {
+        match word {
+            words::AS => true,
+            words::COST => self.cost,
+            words::LEAVE => self.leave,
+            words::FORCE | words::UPTO => self.charging,
+            words::MAXWAIT => self.maxwait,
+            words::TZ | words::ANCHOR => self.calendar,
+            words::ID => self.id,
+            words::NX => self.nx,
+            words::SLIDING | words::FIXED | words::LOG => self.mode,
+            _ => false,
+        }
+    }
+}
+
 /// What the options said.
 #[derive(Default)]
 pub struct Options<'a> {
@@ -77,7 +96,7 @@ impl<'a> Options<'a> {
         allowed: Allowed,
     ) -> Result<Self, Error> {
         let mut options = Self::default();
-        if !cursor.is_done() {
+        if allowed.allows(cursor.word()) {
             options.read_all(cursor, allowed)?;
         }
         Ok(options)
@@ -88,49 +107,50 @@ impl<'a> Options<'a> {
         cursor: &mut Cursor<'a, impl ArgSource<'a>>,
         allowed: Allowed,
     ) -> Result<(), Error> {
-        while self.read_one(cursor, allowed)? {}
+        loop {
+            let word = cursor.word();
+            if !allowed.allows(word) {
+                break;
+            }
+            cursor.take();
+            self.read_one(word, cursor)?;
+        }
         if self.charging == Some(Charging::Force) && self.leave.is_some() {
             return Err(Error::FORCE_WITH_LEAVE);
         }
         Ok(())
     }
 
+    /// Reads what follows the option `word`.
     fn read_one(
         &mut self,
+        word: u64,
         cursor: &mut Cursor<'a, impl ArgSource<'a>>,
-        allowed: Allowed,
-    ) -> Result<bool, Error> {
-        if cursor.keyword(b"AS") {
-            once(&mut self.name, name(cursor)?)?;
-        } else if allowed.cost && cursor.keyword(b"COST") {
-            once(&mut self.cost, amount(cursor, Error::COST)?)?;
-        } else if allowed.leave && cursor.keyword(b"LEAVE") {
-            once(&mut self.leave, amount(cursor, Error::LEAVE)?)?;
-        } else if allowed.charging && cursor.keyword(b"FORCE") {
-            self.charge(Charging::Force)?;
-        } else if allowed.charging && cursor.keyword(b"UPTO") {
-            self.charge(Charging::UpTo)?;
-        } else if allowed.maxwait && cursor.keyword(b"MAXWAIT") {
-            self.charge(Charging::MaxWait { ms: maxwait_ms(cursor)? })?;
-        } else if allowed.calendar && cursor.keyword(b"TZ") {
-            once(&mut self.zone, cursor.take().ok_or(Error::ZONE)?)?;
-        } else if allowed.calendar && cursor.keyword(b"ANCHOR") {
-            once(&mut self.anchor, cursor.take().ok_or(Error::ANCHOR)?)?;
-        } else if allowed.id && cursor.keyword(b"ID") {
-            once(&mut self.id, id(cursor)?)?;
-        } else if allowed.nx && cursor.keyword(b"NX") {
-            if std::mem::replace(&mut self.nx, true) {
-                return Err(Error::REPEATED);
-            }
-        } else if let Some(mode) = cursor.peek().and_then(mode).filter(|_| allowed.mode) {
-            cursor.take();
-            if self.mode.replace(mode).is_some() {
-                return Err(Error::TWO_MODES);
-            }
-        } else {
-            return Ok(false);
+    ) -> Result<(), Error> {
+        match word {
+            words::AS => once(&mut self.name, name(cursor)?),
+            words::COST => once(&mut self.cost, amount(cursor, Error::COST)?),
+            words::LEAVE => once(&mut self.leave, amount(cursor, Error::LEAVE)?),
+            words::FORCE => self.charge(Charging::Force),
+            words::UPTO => self.charge(Charging::UpTo),
+            words::MAXWAIT => self.charge(Charging::MaxWait { ms: maxwait_ms(cursor)? }),
+            words::TZ => once(&mut self.zone, cursor.take().ok_or(Error::ZONE)?),
+            words::ANCHOR => once(&mut self.anchor, cursor.take().ok_or(Error::ANCHOR)?),
+            words::ID => once(&mut self.id, id(cursor)?),
+            words::NX if std::mem::replace(&mut self.nx, true) => Err(Error::REPEATED),
+            words::NX => Ok(()),
+            words::SLIDING => self.mode(WindowMode::Sliding),
+            words::FIXED => self.mode(WindowMode::Fixed),
+            words::LOG => self.mode(WindowMode::Log),
+            _ => Err(Error::INTERNAL),
         }
-        Ok(true)
+    }
+
+    fn mode(&mut self, mode: WindowMode) -> Result<(), Error> {
+        match self.mode.replace(mode) {
+            None => Ok(()),
+            Some(_) => Err(Error::TWO_MODES),
+        }
     }
 
     fn charge(&mut self, charging: Charging) -> Result<(), Error> {
@@ -155,17 +175,6 @@ fn once<T>(option: &mut Option<T>, value: T) -> Result<(), Error> {
         None => Ok(()),
         Some(_) => Err(Error::REPEATED),
     }
-}
-
-fn mode(word: &[u8]) -> Option<WindowMode> {
-    [
-        (&b"SLIDING"[..], WindowMode::Sliding),
-        (b"FIXED", WindowMode::Fixed),
-        (b"LOG", WindowMode::Log),
-    ]
-    .into_iter()
-    .find(|(keyword, _)| word.eq_ignore_ascii_case(keyword))
-    .map(|(_, mode)| mode)
 }
 
 /// An amount, or `error`, which names the argument.

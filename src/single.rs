@@ -49,13 +49,14 @@ pub fn decide<'a>(
         stats.count(outcome);
         return Ok(view.verdict(layer, outcome));
     };
-    let grows = view.grows(&delta);
+    let (grows, after) = (view.grows(&delta), view.after(&delta));
     let changes = [(layer.identity(), delta)];
     if matches!(outcome, Outcome::Admit { .. }) {
         store.check_room(&changes, grows)?;
     }
     let gone = store.apply(&changes)?;
-    let verdict = look(store.subject(), layer, now_us).verdict(layer, outcome);
+    let after = after.unwrap_or_else(|| look(store.subject(), layer, now_us));
+    let verdict = after.verdict(layer, outcome);
     drop(store);
     announce(ctx, key, event, gone);
     stats.count(outcome);

@@ -165,8 +165,15 @@ impl View {
 
     /// The bucket after `units` more are charged now.
     #[must_use]
+    #[inline]
     pub fn charge(&self, units: u64) -> Bucket {
         Bucket::new(self.used_now + (u128::from(units) << FRACTION), self.now_us, self.rate)
+    }
+
+    /// The view once a charge has made it `bucket`.
+    #[must_use]
+    pub const fn after(&self, bucket: Bucket) -> Self {
+        Self { used_now: bucket.used, bucket, moved: false, ..*self }
     }
 
     /// The bucket that the clock rule moves back to now, also under a refusal.

@@ -80,6 +80,7 @@ pub struct Overflow;
 ///
 /// # Errors
 /// [`Overflow`] when an admitted charge would lift what is used above [`MAX_AMOUNT`].
+#[inline]
 pub fn decide(usage: &impl Usage, limit: u64, ask: &Ask) -> Result<Outcome, Overflow> {
     if ask.charging == Charging::Force {
         return admit(usage, ask.cost, 0);
@@ -108,6 +109,7 @@ pub fn decide(usage: &impl Usage, limit: u64, ask: &Ask) -> Result<Outcome, Over
     Ok(refuse(wait_us))
 }
 
+#[inline]
 fn admit(usage: &impl Usage, units: u64, wait_ms: u64) -> Result<Outcome, Overflow> {
     match usage.used().checked_add(units) {
         Some(used) if used <= MAX_AMOUNT => Ok(Outcome::Admit { units, wait_ms }),
@@ -115,12 +117,14 @@ fn admit(usage: &impl Usage, units: u64, wait_ms: u64) -> Result<Outcome, Overfl
     }
 }
 
+#[inline]
 fn refuse(wait_us: u64) -> Outcome {
     Outcome::Refuse { retry_after_ms: i64::try_from(ceil_ms(wait_us)).unwrap_or(i64::MAX) }
 }
 
 /// The five integers for `outcome`, with `usage` as it stands after the call (unchanged by a refusal).
 #[must_use]
+#[inline]
 pub fn verdict(usage: &impl Usage, limit: u64, charging: Charging, outcome: Outcome) -> Verdict {
     let (allowed, retry_after_ms) = match outcome {
         Outcome::Admit { units, wait_ms } => {

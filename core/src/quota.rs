@@ -162,6 +162,12 @@ impl View {
         self.with_used(self.used.saturating_add(units).min(MAX_AMOUNT))
     }
 
+    /// The view once `delta`, a charge, is made.
+    #[must_use]
+    pub fn after(&self, delta: &Delta) -> Self {
+        Self { used: delta.0.map_or(0, |quota| quota.used.get()), ..*self }
+    }
+
     /// Gives back `units` that were charged `age_us` ago. `None` when nothing changes: nothing is
     /// used, or the period has opened since.
     #[must_use]

@@ -326,19 +326,14 @@ impl<'s> View<'s> {
     ///
     /// # Errors
     /// A [`Fault`] when the call can be neither admitted nor refused.
+    #[inline]
     pub fn decide(&self, layer: &Layer) -> Result<Outcome, Fault> {
         let (limit, ask) = (layer.capacity(), &layer.ask);
-        Ok(match self {
-            Self::Bucket(view) => law::decide(view, limit, ask)?,
-            Self::Fixed(view) => law::decide(view, limit, ask)?,
-            Self::Sliding(view) => law::decide(view, limit, ask)?,
-            Self::Log(view) => law::decide(view, limit, ask)?,
-            Self::Quota(view) => law::decide(view, limit, ask)?,
-            Self::Lease(view) => {
-                let force = ask.charging == law::Charging::Force;
-                view.decide(limit, &claim(layer), ask.leave, force)?
-            }
-        })
+        if let Self::Lease(view) = self {
+            let force = ask.charging == law::Charging::Force;
+            return Ok(view.decide(limit, &claim(layer), ask.leave, force)?);
+        }
+        Ok(law::decide(self, limit, ask)?)
     }
 
     /// Of a layer that is admitted because its lease id is held: when that lease is over
@@ -354,6 +349,7 @@ impl<'s> View<'s> {
 
     /// The change of a call that the law admitted; None when nothing is charged.
     #[must_use]
+    #[inline]
     pub fn charge(&self, layer: &Layer, outcome: Outcome) -> Option<Delta> {
         let Outcome::Admit { units, .. } = outcome else { return None };
         if let Self::Lease(view) = self {
@@ -370,6 +366,18 @@ impl<'s> View<'s> {
             Self::Quota(view) => Delta::Quota(view.charge(units)),
             Self::Lease(_) => return None,
         })
+    }
+
+    /// The limit as it is seen once `delta` is made so at this same instant, of the kinds that need not
+    /// be looked at again for that. It must be what [`View::charge`] answered.
+    #[must_use]
+    pub fn after(&self, delta: &Delta) -> Option<View<'static>> {
+        match (self, delta) {
+            (Self::Bucket(view), Delta::Bucket(bucket)) => Some(View::Bucket(view.after(*bucket))),
+            (Self::Fixed(view), Delta::Fixed(delta)) => Some(View::Fixed(view.after(delta))),
+            (Self::Quota(view), Delta::Quota(delta)) => Some(View::Quota(view.after(delta))),
+            _ => None,
+        }
     }
 
     /// The change that the clock rule makes even under a refusal.
@@ -420,6 +428,7 @@ impl<'s> View<'s> {
 
     /// The five integers for `outcome`, with the state as it is seen here.
     #[must_use]
+    #[inline]
     pub fn verdict(&self, layer: &Layer, outcome: Outcome) -> Verdict {
         law::verdict(self, layer.capacity(), layer.ask.charging, outcome)
     }
@@ -446,6 +455,7 @@ fn claim<'a>(layer: &Layer<'a>) -> Claim<'a> {
 }
 
 impl Usage for View<'_> {
+    #[inline(always)]
     fn used(&self) -> u64 {
         match self {
             Self::Bucket(view) => view.used(),
@@ -457,6 +467,7 @@ impl Usage for View<'_> {
         }
     }
 
+    #[inline(always)]
     fn wait_us(&self, target: u64) -> u64 {
         match self {
             Self::Bucket(view) => view.wait_us(target),
@@ -468,6 +479,7 @@ impl Usage for View<'_> {
         }
     }
 
+    #[inline(always)]
     fn reset_us(&self) -> u64 {
         match self {
             Self::Bucket(view) => view.reset_us(),

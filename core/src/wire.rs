@@ -139,7 +139,7 @@ impl Sink for ShortBytes {
         }
     }
 
-    #[inline]
+    #[inline(never)]
     fn put_int(&mut self, value: u64) {
         // Effects are mostly integers: where there is room they are written in place.
         if value < SHORT_INT && self.len <= SHORT - size_of::<u64>() {

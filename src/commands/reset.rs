@@ -1,7 +1,7 @@
 //! `RL.RESET key BUCKET | WINDOW window [SLIDING | FIXED | LOG] | QUOTA period | LEASE [AS name]`
 
 use super::specs;
-use crate::args::Cursor;
+use crate::args::{Cursor, words};
 use crate::entry::Command;
 use crate::error::Error;
 use crate::options::{self, Allowed, Options};
@@ -60,15 +60,15 @@ impl Command for Reset {
 }
 
 fn identity<'a>(cursor: &mut Cursor<'a>) -> Result<Identity<'a>, Error> {
-    let (which, options) = if cursor.keyword(b"BUCKET") {
+    let (which, options) = if cursor.keyword(words::BUCKET) {
         (Which::Bucket, Options::read(cursor, Allowed::NONE)?)
-    } else if cursor.keyword(b"WINDOW") {
+    } else if cursor.keyword(words::WINDOW) {
         let length_ms = options::window_ms(cursor)?;
         let options = Options::read(cursor, Allowed { mode: true, ..Allowed::NONE })?;
         (Which::Window { mode: options.mode.unwrap_or_default(), length_ms }, options)
-    } else if cursor.keyword(b"QUOTA") {
+    } else if cursor.keyword(words::QUOTA) {
         (Which::Quota(options::period(cursor)?), Options::read(cursor, Allowed::NONE)?)
-    } else if cursor.keyword(b"LEASE") {
+    } else if cursor.keyword(words::LEASE) {
         (Which::Lease, Options::read(cursor, Allowed::NONE)?)
     } else {
         return Err(Error::RESET_SYNTAX);

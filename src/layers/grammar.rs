@@ -1,7 +1,7 @@
 //! The grammar under random token sequences: nothing panics, and whatever is accepted says the same
 //! when it is printed again in one canonical form.
 
-use super::{Call, Form, read_layers};
+use super::{Call, Form, Layers, read_layers};
 use crate::args::Cursor;
 use crate::error::Error;
 use crate::options::{self, Allowed, Options};
@@ -176,9 +176,10 @@ fn refs(tokens: &[Token]) -> Vec<&[u8]> {
 fn parse<'a>(tokens: &'a [&'a [u8]], form: Form) -> Result<(Call, Vec<Layer<'a>>), Error> {
     let mut cursor = Cursor::new(tokens, 0);
     let call = Call::read(&mut cursor, form)?;
-    let layers = read_layers(&mut cursor, form, &call, MAX_LAYERS)?;
+    let mut layers = Layers::new();
+    read_layers(&mut cursor, form, &call, &mut layers)?;
     cursor.finish(Error::LAYER)?;
-    Ok((call, layers))
+    Ok((call, layers.to_vec()))
 }
 
 fn meaning((call, layers): &(Call, Vec<Layer>)) -> String {

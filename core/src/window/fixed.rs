@@ -136,6 +136,12 @@ impl View {
         Delta(Some(Fixed { start_us, used: used.saturating_add(units) }))
     }
 
+    /// The view once `delta`, a charge, is made.
+    #[must_use]
+    pub const fn after(&self, delta: &Delta) -> Self {
+        Self { open: delta.0, moved: false, ..*self }
+    }
+
     /// The move that the clock rule demands, if it does.
     #[must_use]
     pub fn settle(&self) -> Option<Delta> {
