@@ -170,9 +170,7 @@ mod tests {
 
     #[test]
     fn a_keyword_matches_whole_and_in_any_case() {
-        for other in
-            [&b"FORC"[..], b"FORCED", b"FORCE\0", b"FORCEFORCE", b"", b"F\0RCE", b"\xff"]
-        {
+        for other in [&b"FORC"[..], b"FORCED", b"FORCE\0", b"FORCEFORCE", b"", b"F\0RCE", b"\xff"] {
             assert!(!over(&[b"RL.X", other]).keyword(words::FORCE));
         }
         assert!(over(&[b"RL.X", b"fOrCe"]).keyword(words::FORCE));

@@ -222,13 +222,7 @@ impl<'a> LayeredCall<'a> {
     }
 
     /// The integers of the layers shown, as things stand after the call.
-    fn look_again(
-        &self,
-        stores: &[Store],
-        outcomes: &[Outcome],
-        now_us: u64,
-        answer: &mut Answer,
-    ) {
+    fn look_again(&self, stores: &[Store], outcomes: &[Outcome], now_us: u64, answer: &mut Answer) {
         for (group, store) in self.groups.iter().zip(stores) {
             let Range { start, end } = group.layers;
             for index in start.max(answer.shown.start)..end.min(answer.shown.end) {

@@ -191,6 +191,7 @@ pub fn cost<'a>(cursor: &mut Cursor<'a, impl ArgSource<'a>>, error: Error) -> Re
 }
 
 /// `rate`
+#[inline(always)]
 pub fn rate<'a>(cursor: &mut Cursor<'a, impl ArgSource<'a>>) -> Result<Rate, Error> {
     cursor.take().and_then(Rate::parse).ok_or(Error::RATE)
 }

@@ -312,7 +312,7 @@ fn used_up(at_us: u64) -> Vec<u8> {
     let mut subject = None;
     for params in limits {
         let layer = Layer { params, name: None, ask: Ask::whole(20) };
-        let view = View::new(subject.as_ref(), &layer, at_us, &mut Calendar::new());
+        let view = View::new(subject.as_ref(), 0, &layer, at_us, &mut Calendar::new());
         let delta = view.charge(&layer, view.decide(&layer).unwrap()).unwrap();
         Subject::apply(&mut subject, &[(layer.identity(), delta)], at_us).unwrap();
     }

@@ -7,7 +7,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use redis_limiter_core::calendar::{Anchor, Calendar, Period, Zone};
 use redis_limiter_core::codec::{Decoded, decode, encode_effect};
 use redis_limiter_core::law::Ask;
-use redis_limiter_core::layers::Plan;
+use redis_limiter_core::layers::{Changes, Plan};
 use redis_limiter_core::limit::{Layer, Params};
 use redis_limiter_core::subject::Subject;
 use redis_limiter_core::units::{MAX_AMOUNT, Rate};
@@ -36,7 +36,8 @@ impl Key {
         if !plan.admits() {
             return false;
         }
-        let changes = plan.charge(layers);
+        let mut changes = Changes::new();
+        plan.charge(0, layers, &mut changes);
         drop(plan);
         Subject::apply(&mut self.subject, &changes, self.now_us).expect("it fits");
         true
@@ -157,7 +158,8 @@ fn parts(c: &mut Criterion) {
     }
     let layers = [bucket("5", 10)];
     let plan = Plan::check(None, &layers, START_US, &mut Calendar::new()).expect("no fault");
-    let changes = plan.charge(&layers);
+    let mut changes = Changes::new();
+    plan.charge(0, &layers, &mut changes);
     let encode = || {
         let mut bytes = ShortBytes::new();
         encode_effect(START_US, START_US / 1000 + 2_000, black_box(&changes), &mut bytes);

@@ -80,7 +80,7 @@ pub struct Overflow;
 ///
 /// # Errors
 /// [`Overflow`] when an admitted charge would lift what is used above [`MAX_AMOUNT`].
-#[inline]
+#[inline(always)]
 pub fn decide(usage: &impl Usage, limit: u64, ask: &Ask) -> Result<Outcome, Overflow> {
     if ask.charging == Charging::Force {
         return admit(usage, ask.cost, 0);
@@ -124,7 +124,7 @@ fn refuse(wait_us: u64) -> Outcome {
 
 /// The five integers for `outcome`, with `usage` as it stands after the call (unchanged by a refusal).
 #[must_use]
-#[inline]
+#[inline(always)]
 pub fn verdict(usage: &impl Usage, limit: u64, charging: Charging, outcome: Outcome) -> Verdict {
     let (allowed, retry_after_ms) = match outcome {
         Outcome::Admit { units, wait_ms } => {

@@ -91,9 +91,14 @@ impl<'s> Plan<'s> {
     /// Appends the changes that the clock rule makes to that key under a refused call; a layer of
     /// cost 0 never writes.
     pub fn settle<'a>(&self, first: usize, layers: &[Layer<'a>], changes: &mut Changes<'a>) {
-        self.change(first, layers, changes, |view, layer, _| {
-            if layer.ask.cost > 0 { view.settle() } else { None }
-        });
+        self.change(
+            first,
+            layers,
+            changes,
+            |view, layer, _| {
+                if layer.ask.cost > 0 { view.settle() } else { None }
+            },
+        );
     }
 
     /// Appends the changes that a refund makes to that key, for a charge made `age_us` ago.

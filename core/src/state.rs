@@ -326,7 +326,7 @@ impl<'s> View<'s> {
     ///
     /// # Errors
     /// A [`Fault`] when the call can be neither admitted nor refused.
-    #[inline]
+    #[inline(always)]
     pub fn decide(&self, layer: &Layer) -> Result<Outcome, Fault> {
         let (limit, ask) = (layer.capacity(), &layer.ask);
         if let Self::Lease(view) = self {
@@ -428,7 +428,7 @@ impl<'s> View<'s> {
 
     /// The five integers for `outcome`, with the state as it is seen here.
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub fn verdict(&self, layer: &Layer, outcome: Outcome) -> Verdict {
         law::verdict(self, layer.capacity(), layer.ask.charging, outcome)
     }

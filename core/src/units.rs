@@ -165,6 +165,7 @@ impl Rate {
     /// Parses `COUNT` per second, or `COUNT/DURATION`, where a unit alone means one of it:
     /// `50`, `0.5`, `300/1m`, `300/m`, `10/100ms`. COUNT has at most 6 decimals.
     #[must_use]
+    #[inline(always)]
     pub fn parse(text: &[u8]) -> Option<Self> {
         let (whole, rest) = leading_digits(text)?;
         let (units, scale, rest) = match rest {

@@ -6,9 +6,11 @@ mod support;
 
 use proptest::prelude::*;
 use redis_limiter_core::law::{Ask, Charging, Outcome};
-use redis_limiter_core::layers::deciding_layer;
+use redis_limiter_core::layers::{Changes, Plan};
 use redis_limiter_core::limit::{Layer, Params};
+use redis_limiter_core::state::View;
 use redis_limiter_core::units::MAX_INSTANT_US;
+use redis_limiter_core::verdict::Verdict;
 use redis_limiter_core::window::WindowMode;
 use support::{Key, START_US, admits, after, layers, step_us, with_options};
 
@@ -71,6 +73,17 @@ fn check_retry(key: &mut Key, layers: &[Layer<'static>], now_us: u64) -> Result<
     Ok(())
 }
 
+fn verdicts(plan: &Plan, layers: &[Layer]) -> Vec<Verdict> {
+    plan.verdicts(layers, 0..layers.len()).collect()
+}
+
+/// What the clock rule changes.
+fn moves<'a>(plan: &Plan, layers: &[Layer<'a>]) -> Changes<'a> {
+    let mut changes = Changes::new();
+    plan.settle(0, layers, &mut changes);
+    changes
+}
+
 /// What a call answers before it charges anything is what the same call then does.
 fn check_take(
     key: &mut Key,
@@ -79,8 +92,10 @@ fn check_take(
 ) -> Result<bool, TestCaseError> {
     let Ok(plan) = key.plan(layers, now_us) else { return Ok(false) };
     let admitted = plan.admits();
-    let (outcomes, further): (Vec<_>, _) = (plan.outcomes().collect(), plan.further_calls(layers));
-    let (peeked, deciding) = (plan.verdicts(layers), deciding_layer(&outcomes, &further));
+    let outcomes: Vec<_> = plan.outcomes().collect();
+    let further: Vec<_> = plan.further_calls(layers).collect();
+    let (peeked, deciding) = (verdicts(&plan, layers), plan.deciding(layers));
+    drop(plan);
     let before = key.subject.clone();
     key.take(layers, now_us).expect("no fault while peeking");
 
@@ -88,13 +103,14 @@ fn check_take(
     if !admitted {
         // Only the clock rule may have written, and it changes no answer.
         let seen = seen.expect("refused as before");
-        prop_assert_eq!(seen.verdicts(layers), peeked.clone());
+        prop_assert_eq!(verdicts(&seen, layers), peeked.clone());
         let waits: Vec<_> =
             peeked.iter().map(|v| if v.allowed == 1 { 0 } else { v.retry_after_ms }).collect();
         let longest = waits.iter().position(|&w| w == longest_wait(&outcomes).unwrap());
         prop_assert_eq!(Some(deciding), longest);
         return Ok(false);
     }
+    drop(seen);
     // By the contract: the fewest of (remaining − LEAVE) ÷ cost, cost 0 last, ties to the first.
     // A forced charge may have made another like it an error, so remaining is asked for with cost 0.
     let free: Vec<_> = layers
@@ -106,7 +122,9 @@ fn check_take(
         })
         .collect();
     if before.is_some() || key.subject.is_some() {
-        let remaining = key.plan(&free, now_us).expect("cost 0 is no fault").verdicts(&free);
+        let plan = key.plan(&free, now_us).expect("cost 0 is no fault");
+        let remaining = verdicts(&plan, &free);
+        drop(plan);
         let calls: Vec<u64> = layers
             .iter()
             .zip(&remaining)
@@ -122,25 +140,40 @@ fn check_take(
     Ok(true)
 }
 
+/// What a call sees after its own charge without looking again is what looking again shows.
+fn check_after(key: &Key, layer: &Layer<'static>, now_us: u64) -> Result<(), TestCaseError> {
+    let mut key = Key { subject: key.subject.clone(), ..Key::default() };
+    let view = View::new(key.subject.as_ref(), 0, layer, now_us, &mut key.calendar);
+    let Ok(outcome) = view.decide(layer) else { return Ok(()) };
+    let Some(delta) = view.charge(layer, outcome) else { return Ok(()) };
+    let Some(after) = view.after(&delta) else { return Ok(()) };
+    key.apply(&[(layer.identity(), delta)], now_us);
+    // Any guess finds the limit.
+    let again = View::new(key.subject.as_ref(), 1, layer, now_us, &mut key.calendar);
+    prop_assert_eq!(after.verdict(layer, outcome), again.verdict(layer, outcome));
+    Ok(())
+}
+
 /// Giving back what was just taken leaves as much in use as before, of each layer.
 fn check_undo(key: &mut Key, layers: &[Layer<'static>], now_us: u64) -> Result<(), TestCaseError> {
     let layers: Vec<_> =
         layers.iter().filter(|l| !matches!(l.params, Params::Lease { .. })).cloned().collect();
     let before = key.subject.clone();
     let Ok(plan) = key.plan(&layers, now_us) else { return Ok(()) };
-    let verdicts: Vec<_> = plan.verdicts(&layers);
+    let seen = verdicts(&plan, &layers);
     let was_unused: Vec<bool> = layers
         .iter()
-        .zip(&verdicts)
+        .zip(&seen)
         .map(|(layer, verdict)| verdict.remaining == layer.capacity())
         .collect();
     if !plan.admits() {
         return Ok(());
     }
+    drop(plan);
     key.take(&layers, now_us).expect("planned");
     key.refund(&layers, 0, now_us);
-    let again = key.plan(&layers, now_us).expect("as before").verdicts(&layers);
-    for ((before, again), layer) in verdicts.iter().zip(&again).zip(&layers) {
+    let again = verdicts(&key.plan(&layers, now_us).expect("as before"), &layers);
+    for ((before, again), layer) in seen.iter().zip(&again).zip(&layers) {
         prop_assert_eq!(before.remaining, again.remaining);
         // A bucket ends as the rate of the last charge says, other windows gave back the oldest.
         if matches!(
@@ -167,7 +200,7 @@ fn settled(key: &Key, layers: &[Layer<'static>], now_us: u64) -> Key {
             *id = Some(b"nobody");
         }
         let layer = [layer];
-        let changes = settled.plan(&layer, now_us).map(|plan| plan.settle(&layer));
+        let changes = settled.plan(&layer, now_us).map(|plan| moves(&plan, &layer));
         settled.apply(&changes.unwrap_or_default(), now_us);
     }
     settled
@@ -183,9 +216,15 @@ proptest! {
         for (step, layers) in calls {
             now_us = after(now_us, step);
             stepped_back |= step < 0;
-            if let Ok(plan) = key.plan(&layers, now_us) {
-                prop_assert!(stepped_back || plan.settle(&layers).is_empty());
-                prop_assert!(plan.admits() || stepped_back || key.take(&layers, now_us).unwrap().is_empty());
+            let said = key.plan(&layers, now_us).map(|plan| (plan.admits(), moves(&plan, &layers)));
+            if let Ok((admitted, moves)) = said {
+                prop_assert!(stepped_back || moves.is_empty());
+                prop_assert!(
+                    admitted || stepped_back || key.take(&layers, now_us).unwrap().is_empty()
+                );
+            }
+            for layer in layers.iter().flat_map(with_options) {
+                check_after(&key, &layer, now_us)?;
             }
             check_undo(&mut key, &layers, now_us)?;
             check_take(&mut key, &layers, now_us)?;

@@ -10,7 +10,7 @@ use redis_limiter_core::bucket::PackedBucket;
 use redis_limiter_core::calendar::Calendar;
 use redis_limiter_core::codec::{Decoded, decode, decode_whole, encode_effect, encode_whole};
 use redis_limiter_core::law::{Ask, Charging};
-use redis_limiter_core::layers::Plan;
+use redis_limiter_core::layers::{Changes, Plan};
 use redis_limiter_core::limit::{Identity, Layer, MAX_LIMITS, MAX_NAME, Params, Which};
 use redis_limiter_core::state::Delta;
 use redis_limiter_core::subject::{Change, Subject};
@@ -95,14 +95,15 @@ fn decide<'k>(
     let Ok(plan) = Plan::check(key.subject.as_ref(), layers, now_us, &mut key.calendar) else {
         return Vec::new();
     };
-    let changes = match call {
-        Call::Refund { age_us } => plan.refund(layers, *age_us),
-        _ if plan.admits() => plan.charge(layers),
-        _ => plan.settle(layers),
-    };
+    let mut changes = Changes::new();
+    match call {
+        Call::Refund { age_us } => plan.refund(0, layers, *age_us, &mut changes),
+        _ if plan.admits() => plan.charge(0, layers, &mut changes),
+        _ => plan.settle(0, layers, &mut changes),
+    }
     let new = changes.iter().map(|(identity, _)| *identity);
     let room = key.subject.as_ref().is_none_or(|subject| subject.has_room(new, now_us));
-    if room { changes } else { Vec::new() }
+    if room { changes.to_vec() } else { Vec::new() }
 }
 
 fn effect(now_us: u64, changes: &[Change]) -> Vec<u8> {
@@ -150,9 +151,12 @@ fn ask_everything(subject: &Subject, layers: &[Layer<'static>], now_us: u64) {
     let _ = (subject.end_us(), subject.heap_bytes(), subject.free_effort());
     let _ = subject.live(now_us).count();
     if let Ok(plan) = Plan::check(Some(subject), layers, now_us, &mut calendar) {
-        let _ = (plan.verdicts(layers), plan.further_calls(layers));
-        let refund = plan.refund(layers, 1_000_000);
-        for changes in [plan.settle(layers), refund, plan.charge(layers)] {
+        let _ = (plan.verdicts(layers, 0..layers.len()).count(), plan.deciding(layers));
+        let [mut settle, mut refund, mut charge] = [const { Changes::new_const() }; 3];
+        plan.settle(0, layers, &mut settle);
+        plan.refund(0, layers, 1_000_000, &mut refund);
+        plan.charge(0, layers, &mut charge);
+        for changes in [settle, refund, charge] {
             let mut slot = Some(subject.clone());
             // A forged state may refuse what is charged on top of it, but never panics.
             let _ = Subject::apply(&mut slot, &changes, now_us);
@@ -250,10 +254,12 @@ fn bucket<'a>(rate: &str, name: Option<&'a [u8]>) -> Layer<'a> {
     Layer { params: Params::Bucket { rate, burst: 10 }, name, ask: Ask::whole(1) }
 }
 
-fn charge<'a>(slot: &Option<Subject>, layer: &Layer<'a>, now_us: u64) -> Vec<Change<'a>> {
+fn charge<'a>(slot: &Option<Subject>, layer: &Layer<'a>, now_us: u64) -> Changes<'a> {
     let layers = std::slice::from_ref(layer);
     let plan = Plan::check(slot.as_ref(), layers, now_us, &mut Calendar::new()).unwrap();
-    plan.charge(layers)
+    let mut changes = Changes::new();
+    plan.charge(0, layers, &mut changes);
+    changes
 }
 
 #[test]

@@ -152,7 +152,7 @@ fn log_of(entries: u64) -> Result<Vec<u8>> {
     let mut subject = None;
     for age_ms in (1..=entries).rev() {
         let at_us = now_us - age_ms * 1000;
-        let view = View::new(subject.as_ref(), &layer, at_us, &mut calendar);
+        let view = View::new(subject.as_ref(), 0, &layer, at_us, &mut calendar);
         let admitted = Outcome::Admit { units: 1, wait_ms: 0 };
         let delta = view.charge(&layer, admitted).ok_or("nothing charged")?;
         Subject::apply(&mut subject, &[(layer.identity(), delta)], at_us)

@@ -6,7 +6,7 @@ use redis_limiter_core::codec::{Decoded, decode, decode_whole, encode_effect, en
 use redis_limiter_core::expiry;
 use redis_limiter_core::info;
 use redis_limiter_core::law::Outcome;
-use redis_limiter_core::layers::{Plan, deciding_layer};
+use redis_limiter_core::layers::{Changes, Plan};
 use redis_limiter_core::limit::Layer;
 use redis_limiter_core::subject::{Change, Subject};
 use redis_limiter_core::units::{
@@ -69,8 +69,10 @@ pub fn calls(bytes: &[u8]) {
         let layers = reader.layers(force, &mut calendar);
         if is_refund {
             let age_us = reader.amount();
-            let plan = check(&slot, &layers, now_us, &mut calendar);
-            let changes = plan.map_or(Vec::new(), |plan| plan.refund(&layers, age_us));
+            let mut changes = Changes::new();
+            if let Some(plan) = check(&slot, &layers, now_us, &mut calendar) {
+                plan.refund(0, &layers, age_us, &mut changes);
+            }
             commit(&mut slot, &changes, now_us);
         } else {
             take(&mut slot, &layers, now_us, &mut calendar);
@@ -80,22 +82,26 @@ pub fn calls(bytes: &[u8]) {
 
 fn take(slot: &mut Option<Subject>, layers: &[Layer], now_us: u64, calendar: &mut Calendar) {
     let Some(plan) = check(slot, layers, now_us, calendar) else { return };
-    let _ = plan.grows(layers);
+    let _ = plan.grows(0, layers);
     let outcomes: Vec<_> = plan.outcomes().collect();
-    assert!(deciding_layer(&outcomes, &plan.further_calls(layers)) < layers.len());
-    for (layer, verdict) in layers.iter().zip(plan.verdicts(layers)) {
+    assert!(plan.deciding(layers) < layers.len());
+    for (layer, verdict) in layers.iter().zip(plan.verdicts(layers, 0..layers.len())) {
         assert!(verdict.integers().iter().all(|&n| (-1..=MAX_AMOUNT.cast_signed()).contains(&n)));
         assert!(verdict.remaining <= layer.capacity());
     }
+    let mut changes = Changes::new();
     if plan.admits() {
-        let changes = plan.charge(layers);
+        plan.charge(0, layers, &mut changes);
+        drop(plan);
         let mut new = changes.iter().map(|(identity, _)| *identity);
         if slot.as_ref().is_none_or(|subject| subject.has_room(&mut new, now_us)) {
             commit(slot, &changes, now_us);
         }
         return;
     }
-    commit(slot, &plan.settle(layers), now_us);
+    plan.settle(0, layers, &mut changes);
+    drop(plan);
+    commit(slot, &changes, now_us);
     for (layer, outcome) in layers.iter().zip(outcomes) {
         keeps_promise(slot, layer, outcome, now_us, calendar);
     }

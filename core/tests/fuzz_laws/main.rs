@@ -7,7 +7,7 @@ mod reader;
 
 use proptest::prelude::*;
 use redis_limiter_core::codec::{encode_effect, encode_whole};
-use redis_limiter_core::layers::Plan;
+use redis_limiter_core::layers::{Changes, Plan};
 use redis_limiter_core::subject::Subject;
 use redis_limiter_core::wire::Sink;
 
@@ -26,7 +26,13 @@ fn encodings(history: &[u8]) -> Vec<Vec<u8>> {
         let force = reader.below(3) == 0;
         let layers = reader.layers(force, &mut calendar);
         let Ok(plan) = Plan::check(slot.as_ref(), &layers, now_us, &mut calendar) else { continue };
-        let changes = if plan.admits() { plan.charge(&layers) } else { plan.settle(&layers) };
+        let mut changes = Changes::new();
+        if plan.admits() {
+            plan.charge(0, &layers, &mut changes);
+        } else {
+            plan.settle(0, &layers, &mut changes);
+        }
+        drop(plan);
         if changes.is_empty() || Subject::apply(&mut slot, &changes, now_us).is_err() {
             continue;
         }

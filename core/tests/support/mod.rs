@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use redis_limiter_core::calendar::{Anchor, Calendar, Period, Zone};
 use redis_limiter_core::law::{Ask, Charging, Outcome};
-use redis_limiter_core::layers::Plan;
+use redis_limiter_core::layers::{Changes, Plan};
 use redis_limiter_core::limit::{Layer, Params, Which};
 use redis_limiter_core::state::{Delta, Fault, State, View};
 use redis_limiter_core::subject::{Change, Found, Subject};
@@ -155,9 +155,15 @@ impl Key {
         &mut self,
         layers: &[Layer<'static>],
         now_us: u64,
-    ) -> Result<Vec<Change<'static>>, Fault> {
+    ) -> Result<Changes<'static>, Fault> {
         let plan = self.plan(layers, now_us)?;
-        let mut changes = if plan.admits() { plan.charge(layers) } else { plan.settle(layers) };
+        let mut changes = Changes::new();
+        if plan.admits() {
+            plan.charge(0, layers, &mut changes);
+        } else {
+            plan.settle(0, layers, &mut changes);
+        }
+        drop(plan);
         let new = changes.iter().map(|(identity, _)| *identity);
         if self.subject.as_ref().is_some_and(|subject| !subject.has_room(new, now_us)) {
             changes.clear();
@@ -171,9 +177,11 @@ impl Key {
         layers: &[Layer<'static>],
         age_us: u64,
         now_us: u64,
-    ) -> Vec<Change<'static>> {
-        let Ok(plan) = self.plan(layers, now_us) else { return Vec::new() };
-        let changes = plan.refund(layers, age_us);
+    ) -> Changes<'static> {
+        let mut changes = Changes::new();
+        let Ok(plan) = self.plan(layers, now_us) else { return changes };
+        plan.refund(0, layers, age_us, &mut changes);
+        drop(plan);
         self.apply(&changes, now_us);
         changes
     }
