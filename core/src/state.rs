@@ -324,6 +324,9 @@ impl<'s> View<'s> {
 
     /// What the law says to `layer`. Changes nothing.
     ///
+    /// Inlined, like [`View::verdict`] and [`Rate::parse`](crate::units::Rate::parse): an answer that
+    /// comes through memory is read in other pieces than it was written, for which the processor waits.
+    ///
     /// # Errors
     /// A [`Fault`] when the call can be neither admitted nor refused.
     #[inline(always)]
@@ -368,8 +371,8 @@ impl<'s> View<'s> {
         })
     }
 
-    /// The limit as it is seen once `delta` is made so at this same instant, of the kinds that need not
-    /// be looked at again for that. It must be what [`View::charge`] answered.
+    /// The limit as it is seen once `delta`, which [`View::charge`] answered, is made so at this same
+    /// instant; `None` of the kinds that must be looked at again for that.
     #[must_use]
     pub fn after(&self, delta: &Delta) -> Option<View<'static>> {
         match (self, delta) {
